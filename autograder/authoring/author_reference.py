@@ -1,4 +1,4 @@
-"""The reference for authors in `docs/authors.md`: what a course imports from `autograder`, by signature and docstring."""
+"""Generate the reference in `docs/authors.md`: what a course imports from `autograder`, by signature and docstring."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ _MODULE = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])")
 
 
 def reference() -> str:
-    """Markdown for every public name, in groups."""
+    """Return the reference as Markdown, with every public name in its group."""
     lines: list[str] = []
     for title, names in GROUPS.items():
         lines += [f"## {title}", ""]
@@ -52,13 +52,13 @@ def _call(name: str, thing: Any) -> Iterator[str]:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    """Name, type and default, without the modules of types."""
+    """Return a parameter's name, type and default, without the types' modules."""
     text = _MODULE.sub("", str(parameter))
     return text.replace("<factory>", "...")
 
 
 def _text(thing: Any) -> Iterator[str]:
-    """The docstring as Markdown: examples in code fences."""
+    """Yield the docstring as Markdown lines, with examples in code fences."""
     example = False
     for line in (inspect.getdoc(thing) or "").splitlines():
         starts = line.startswith(">>>")
@@ -74,7 +74,7 @@ def _text(thing: Any) -> Iterator[str]:
 
 
 def _methods(thing: Any) -> Iterator[tuple[str, Any]]:
-    """The public methods of a class of inputs: what a case's `make` calls."""
+    """Yield the public methods of `Draw`, which a case's `make` calls."""
     if thing is autograder.Draw:
         yield from (pair for pair in vars(thing).items() if not pair[0].startswith("_") and inspect.isfunction(pair[1]))
 

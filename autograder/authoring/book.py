@@ -1,9 +1,9 @@
-"""`attn book`: the executed lessons as a site to read, made by Sphinx offline and readable offline.
+"""Build the executed lessons as a site to read, with Sphinx, offline (`attn book`). The site can also be read offline.
 
-Where there are releases only, as in a wheel, their figures are what the executed lessons show, and nothing is answered.
-A lesson's notebook becomes one page of MyST text: drawing code, hints and solutions are folded, pictures carry the words that
-describe them, figures with a script of their own move without a kernel. Formulas become MathML, which browsers draw without a
-script; so nothing is fetched when a page is made, and nothing when it is read.
+If there are only releases, as in a wheel, they show the executed lessons' outputs and no answers. Each lesson's notebook
+becomes one page of MyST text: drawing code, hints and solutions are folded, pictures carry their descriptions, and figures
+with a script move without a kernel. Formulas become MathML, which browsers draw without a script, so nothing is fetched when
+a page is made or read.
 """
 
 import base64
@@ -37,11 +37,12 @@ from autograder.packs import pack_file
 
 @dataclass(frozen=True)
 class Additions:
-    """What another module adds to the pages: a folder of static files, style sheets and module scripts in it by name, and markup.
+    """What another module adds to the pages: a folder of static files, the names of style sheets and module scripts in it, and
+    markup.
 
-    `exercise` gets a lesson, an answer cell, and the cell's task and hints as MyST text, and returns what stands on the page
-    instead. `given` does the same for a given cell, with its code and what it printed or showed. `intro` returns what stands
-    below a lesson's title. `live` names the lessons whose exercises are answered on their pages.
+    `exercise` gets a lesson, an answer cell, and the cell's task and hints as MyST text, and returns the text to put on the
+    page instead. `given` does the same for a given cell, with its code and outputs. `intro` returns the text below a
+    lesson's title. `live` names the lessons whose exercises are answered on their pages.
     """
 
     static: Path
@@ -58,22 +59,22 @@ FENCE = "`" * 8  # longer than any run of backticks in a lesson
 _STATIC = Path(__file__).with_name("book_static")
 _LESSON = re.compile(r"\]\((?:\.\./)?(\d\d[a-z]?_\w+)/\1\.ipynb(?:#[^)]*)?\)")
 _BESIDE = re.compile(r"\]\(\.\./(\w+)\.md")
-_COMPARE = re.compile(rf" · \*{re.escape(COMPARE)}\*.*$", re.MULTILINE)  # the model answer stands on the page
-# `<!-- in the browser: … -->` above a paragraph that speaks of JupyterLab: a live page says this instead of the paragraph
+_COMPARE = re.compile(rf" · \*{re.escape(COMPARE)}\*.*$", re.MULTILINE)  # the model answer is on the page
+# `<!-- in the browser: … -->` above a paragraph about JupyterLab: a live page shows this text instead of the paragraph
 _FOR_SITE = re.compile(r"<!-- in the browser:((?:[^-]|-(?!->))*)-->\n(?:.+\n)*.+")
 _MINUTES = re.compile(r"^\*About (\d+) minutes", re.MULTILINE)  # below a lesson's title
 _CORNER = '<th class="head"><p></p></th>'
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _COLUMNS = re.compile(r"\S {2,}\S|^ {2,}\S|\[\[", re.MULTILINE)
 _SCROLLED = '<div class="output" tabindex="0" role="group" aria-label="output">'
-CARD = "card.png"  # the picture of the site that other sites show beside a link to it
-_SHORT, _DESCRIBED = 60, 200  # characters: of a paragraph that describes nothing, and of a description
+CARD = "card.png"  # the picture that other sites show beside a link to this one
+_SHORT, _DESCRIBED = 60, 200  # characters: a shorter paragraph describes nothing; longest description
 PAGE_WIDTH = 92  # characters of code on a page of the book
-_SHOWN = "shown"  # in a wheel's course: the outputs of each lesson's cells, without answers (see hatch_build.py)
+_SHOWN = "shown"  # in a wheel's course: outputs of each lesson's cells, without answers (see hatch_build.py)
 
 
 def chapters() -> tuple[Lesson, ...]:
-    """The lessons that can be read: all of a clone's; else what is released."""
+    """Return the lessons that can be read: all of them in a clone, otherwise the released ones."""
     released = [folder / f"{folder.name}.ipynb" for folder in lesson_names.folders(course_root() / "release")]
     named = [(lesson_names.parse(path.stem), path) for path in released]
     return lessons() or tuple(Lesson(name.chapter, name.slug, path, name.workshop) for name, path in named if name)
@@ -82,11 +83,11 @@ def chapters() -> tuple[Lesson, ...]:
 def build(
     lessons: Sequence[Lesson], folder: Path, additions: Additions | None = None, *, repository: str = "", address: str = ""
 ) -> list[Path]:
-    """Write the site into `folder`; its pages, the start page last.
+    """Write the site into `folder` and return its pages, the start page last.
 
-    `repository` is the address that links to files of the repository lead to, `address` the one at which the site will be
-    published: cards of other sites show its picture. Raises CourseError for a lesson that was never built, and where the packages
-    that make the site are missing.
+    Links to files of the repository lead to the address `repository`. `address` is where the site will be published, so that
+    cards on other sites can show its picture. Raises CourseError for a lesson that was never built, or if the packages that
+    make the site are missing.
     """
     missing = [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]
     if missing:
@@ -103,7 +104,7 @@ def build(
             text = _page(lesson, additions) + _workshops(lesson, names)
             (source / f"{lesson.name}.md").write_text(text, encoding="utf-8")
         linked = {name for path in sorted(source.glob("*.md")) for name in _BESIDE.findall(path.read_text(encoding="utf-8"))}
-        for name in sorted(linked):  # pages of the course that lessons lead to, such as an appendix
+        for name in sorted(linked):  # pages of the course that lessons link to, such as an appendix
             text = (course_root() / f"{name}.md").read_text(encoding="utf-8")
             (source / f"{name}.md").write_text(_LESSON.sub(r"](\1.md)", text), encoding="utf-8")
             names.append(name)
@@ -124,24 +125,24 @@ def build(
         )
         _sphinx(source, folder, Path(scratch) / "doctrees", title, additions, address)
         names += about
-    for name in (*names, "index"):  # the corner of a table that has row names is no header of anything
+    for name in (*names, "index"):  # in a table with row names, the corner cell is not a header
         page = folder / f"{name}.html"
         page.write_text(page.read_text(encoding="utf-8").replace(_CORNER, "<td></td>"), encoding="utf-8")
     return [folder / f"{name}.html" for name in (*names, "index")]
 
 
 def _sphinx(source: Path, folder: Path, doctrees: Path, title: str, additions: Additions | None, address: str) -> None:
-    """Run Sphinx on MyST text; what it warns of is an error, and its last words are ours."""
+    """Run Sphinx on MyST text. Raises CourseError for any warning."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
     said = io.StringIO()
     configuration = "".join(f"{name} = {value!r}\n" for name, value in _settings(title, additions, address).items())
     (source / "conf.py").write_text(configuration, encoding="utf-8")
-    with warnings.catch_warnings(), patch_docutils(str(source)), docutils_namespace():  # nothing stays behind
-        warnings.simplefilter("ignore")  # what its extensions will have to change one day is no fault of a lesson
+    with warnings.catch_warnings(), patch_docutils(str(source)), docutils_namespace():  # leaves nothing behind
+        warnings.simplefilter("ignore")  # deprecation warnings from its extensions are not the lesson's fault
         Sphinx(source, source, folder, doctrees, "html", status=None, warning=said, freshenv=True).build()
-    logging.getLogger("sphinx").handlers.clear()  # or a second site in this process would write to a closed stream
+    logging.getLogger("sphinx").handlers.clear()  # otherwise a second site in this process would write to a closed stream
     wrong = _COLOUR.sub("", said.getvalue()).strip()
     if wrong:
         raise CourseError(f"attn book: expected lessons that make pages without a warning, got:\n{wrong[:2000]}")
@@ -169,7 +170,7 @@ def _settings(title: str, additions: Additions | None, address: str) -> dict[str
         "html_show_sphinx": False,
         "html_show_copyright": False,
         "html_use_index": False,
-        "html_show_search_summary": False,  # it would be fetched, which a page in a file may not do: see excerpts
+        "html_show_search_summary": False,  # would be fetched, which a page opened as a file may not do: see excerpts
         "pygments_style": "a11y-high-contrast-light",
         "pygments_dark_style": "a11y-high-contrast-dark",
         "copybutton_exclude": ".linenos, .gp, .go",
@@ -177,7 +178,7 @@ def _settings(title: str, additions: Additions | None, address: str) -> dict[str
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Called by Sphinx, to which this module is an extension too: formulas become MathML, which KaTeX draws where scripts run."""
+    """Register this module as a Sphinx extension: formulas become MathML, which KaTeX draws where scripts run."""
     app.add_html_math_renderer("mathml", (_inline_maths, None), (_display_maths, None))
     app.connect("html-page-context", _lead_along_the_core_path)
     app.connect("html-page-context", _describe)
@@ -186,7 +187,7 @@ def setup(app: Any) -> dict[str, Any]:
 
 
 def _lead_along_the_core_path(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
-    """Make the page before and after a core notebook's those of the cores around it; Sphinx would go through all workshops."""
+    """Link a core notebook's page to the previous and next core notebook. Sphinx would go through all workshops."""
     name = lesson_names.parse(page)
     if name is None or name.workshop:
         return
@@ -199,7 +200,7 @@ def _lead_along_the_core_path(app: Any, page: str, _template: str, context: dict
 
 
 def _describe(app: Any, page: str, _template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Give the page a description and a card, for search engines and for those who share its address."""
+    """Give the page a description and a card, for search engines and shared links."""
     from docutils import nodes
 
     paragraphs = [node.astext() for node in doctree.findall(nodes.paragraph)] if doctree is not None else []
@@ -209,12 +210,12 @@ def _describe(app: Any, page: str, _template: str, context: dict[str, Any], doct
 
 
 def shortened(text: str) -> str:
-    """The beginning of `text`, at most as long as search engines show."""
+    """Return the beginning of `text`, at most as long as search engines show."""
     return text if len(text) <= _DESCRIBED else text[:_DESCRIBED].rsplit(" ", 1)[0] + "…"
 
 
 def card_tags(title: str, text: str, page: str, address: str) -> str:
-    """The `meta` elements that describe a page. A picture and an address need to know where the site is published."""
+    """Return the `meta` elements that describe a page. The picture and address need the published `address`."""
     where = address.rstrip("/")
     said = {"og:type": "website", "og:title": title, "og:description": text, "og:site_name": settings().title}
     if where:
@@ -236,7 +237,7 @@ def _put_maths(writer: Any, node: Any, display: str) -> None:
     from latex2mathml.converter import convert
 
     made, tex = convert(node.astext(), display=display), html.escape(node.astext(), quote=True)
-    # a keyboard can scroll a formula that is wider than the page
+    # focusable, so a keyboard can scroll a formula that is wider than the page
     writer.body.append(
         f'<div class="formula" tabindex="0" role="group" aria-label="formula" data-tex="{tex}">{made}</div>'
         if display == "block"
@@ -246,7 +247,7 @@ def _put_maths(writer: Any, node: Any, display: str) -> None:
 
 
 def _entry(lesson: Lesson, live: Collection[str] = ()) -> str:
-    """What the start page says of the lesson: a link to it, its minutes, whether it is one of `live`, and its question."""
+    """Return the start page's entry for the lesson: a link, its minutes, whether it is one of `live`, and its question."""
     path = course_root() / "release" / lesson.name / f"{lesson.name}.ipynb"
     notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cells": [], "metadata": {}}
     stated = (_MINUTES.search("".join(cell["source"])) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
@@ -259,9 +260,9 @@ def _entry(lesson: Lesson, live: Collection[str] = ()) -> str:
 def _index(
     names: Sequence[str], title: str, entries: Mapping[str, str], *, answers: bool, live: bool, about: Sequence[str]
 ) -> str:
-    """The start page, with the table of contents: the core path, each chapter's workshops indented below its core notebook.
+    """Return the start page with the table of contents: the core path, with workshops indented below each core notebook.
 
-    `entries` is what the page says of each lesson, by name. `live` says that exercises which need only NumPy run on their pages.
+    `entries` maps lesson names to their entries. `live` says that exercises which need only NumPy run on their pages.
     """
     with_core = {
         lesson_names.chapter_of(name) for name in names if lesson_names.parse(name) and not lesson_names.is_workshop(name)
@@ -286,19 +287,19 @@ def _index(
 
 
 def _is_below(name: str, with_core: Collection[str]) -> bool:
-    """Whether the page is that of a workshop, which stands below its chapter's core notebook where there is one."""
+    """Return whether the page is a workshop listed below its chapter's core notebook."""
     return bool(lesson_names.parse(name)) and lesson_names.is_workshop(name) and lesson_names.chapter_of(name) in with_core
 
 
 def _workshops(lesson: Lesson, names: Sequence[str]) -> str:
-    """The end of a core notebook's page: links to the workshops of its chapter."""
+    """Return the end of a core notebook's page: links to its chapter's workshops."""
     beside = [] if lesson.workshop else lesson_names.workshops_beside(names, lesson.name)
     listed = "\n".join(beside)
     return f"\n**Workshops of this chapter**\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n" if beside else ""
 
 
 def _page(lesson: Lesson, additions: Additions | None) -> str:
-    """The lesson as MyST text."""
+    """Return the lesson as MyST text. Raises CourseError if it was never built."""
     source = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
     shown = course_root() / _SHOWN / f"{lesson.name}.json"
     if not source.exists() and shown.exists():
@@ -328,8 +329,10 @@ def _page(lesson: Lesson, additions: Additions | None) -> str:
 
 
 def _filled(released: str, shown: dict[str, list[Any]]) -> str:
-    """A released notebook with the outputs of the executed lesson; without the cells that install and lead on, which the site
-    has no use for."""
+    """Return a released notebook with the executed lesson's outputs.
+
+    The cells that install packages or lead to the next lesson are left out, because the site doesn't need them.
+    """
     notebook = json.loads(released)
     notebook["cells"] = [cell for cell in notebook["cells"] if not {INSTALL, NEXT} & {*cell["metadata"].get("tags", ())}]
     for cell in notebook["cells"]:
@@ -346,8 +349,11 @@ def _cell(
     *,
     solved: bool,
 ) -> str:
-    """A cell as MyST text. `around` puts an exercise's task and hints together, `beside` a given cell's code and outputs;
-    `solved`: it holds the reference's answers."""
+    """Return a cell as MyST text.
+
+    `around` combines an exercise's task and hints, `beside` a given cell's code and outputs. `solved` means that the cells
+    hold the reference's answers.
+    """
     if cell.cell_type == "markdown":
         text = _COMPARE.sub("", _LESSON.sub(r"](\1.md)", cell.source))
         if not is_answer(cell):
@@ -378,7 +384,7 @@ def _cell(
 
 
 def _task(source: str) -> list[str]:
-    """What a learner finds in the answer cell of a function or class: the signature and what it has to do."""
+    """Return what a learner finds in the answer cell of a function or class: signature and docstring."""
     if not re.search(r"^(?:def|class) ", source, re.MULTILINE):
         return []
     return [_code(re.sub(rf"^( *){BEGIN}\n.*?{END}$", r"\1...", source, flags=re.MULTILINE | re.DOTALL))]
@@ -393,7 +399,7 @@ def _code(source: str) -> str:
 
 
 def _outputs(cell: Any) -> list[str]:
-    """What the cell printed and showed, as HTML that stands in the page as it is."""
+    """Return what the cell printed and showed, as HTML to insert unchanged."""
     out: list[str] = []
     printed = ""
     for output in cell.get("outputs", []):
@@ -412,13 +418,13 @@ def _outputs(cell: Any) -> list[str]:
 def _shown(data: Any) -> str:
     said = "".join(data.get("text/plain", ""))
     if "interactive(" in said or "Box(children=" in said:
-        return ""  # a panel that needs a kernel; a slider's first frame stands in the cell before
+        return ""  # a panel that needs a kernel; the cell before it shows a slider's first frame
     for kind in ("text/html", "image/svg+xml"):
         if kind in data:
-            # a table or a drawing may be wider than a phone: it scrolls, and a keyboard can reach it
+            # may be wider than a phone, so it scrolls and is focusable
             return f"{_SCROLLED}{data[kind]}</div>"
     if "image/png" in data:
-        known = "" if said.startswith("<") else said  # <Figure size 640x480 with 1 Axes> describes nothing
+        known = "" if said.startswith("<") else said  # "<Figure size 640x480 with 1 Axes>" describes nothing
         picture = base64.b64encode(base64.b64decode(data["image/png"])).decode()
         return f'{_SCROLLED}<img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
     return f'<div class="{_printed(said)}"><pre>{html.escape(said)}</pre></div>' if said else ""
@@ -430,7 +436,10 @@ def _text(printed: str) -> str:
 
 
 def _printed(text: str) -> str:
-    """The classes of what was printed: columns, unlike sentences, must not be wrapped on a narrow page; longer lines than a page
-    on a desk holds are no columns."""
+    """Return the CSS classes for printed text.
+
+    Columns must not wrap on a narrow page, unlike sentences. Lines that are too long for a desktop page don't count as
+    columns.
+    """
     columns = _COLUMNS.search(text) and max(map(len, text.splitlines())) <= PAGE_WIDTH
     return "printed aligned" if columns else "printed"

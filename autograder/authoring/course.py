@@ -1,4 +1,4 @@
-"""Find the course: its folder, its lessons, and the exercises each declares.
+"""Find the course: its folder, its lessons, and the exercises that each lesson declares.
 
 Only the instructor side uses this module. A learner's machine has packs instead.
 """
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from autograder.authoring.settings import Settings
 
 FILE = "course.toml"
-MANY = 16  # of names, in a message
-# in a lesson, a link to a page of the course, which stands beside the lesson's folder
+MANY = 16  # most names listed in a message
+# a lesson's link to a page of the course, which lies beside the lesson's folder
 BESIDE = re.compile(r"\]\(\.\./([\w-]+\.md)")
-INSTALLED = "autograder.courses"  # entry points: a distribution names the package that holds its course, or stands in it
+INSTALLED = "autograder.courses"  # entry points: a distribution names the package that holds its course, or that lies inside it
 # a cell of a lesson's text that is exactly a check, as `roles.exercise_of` reads it
 _CHECK_CELL = re.compile(rf"{CHECK.pattern}(?=\s*^(?:```|~~~))", re.MULTILINE)
-PACKAGE = "course"  # the name under which exercises import one another, wherever the folder is and whatever it is called
+PACKAGE = "course"  # exercises import one another under this name, whatever the course folder is called
 
 
 class CourseError(Exception):
-    """Something about the course's files is wrong; the message says what was expected, where, and what next."""
+    """A course file is wrong. The message says what was expected, where, and what to do."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the message. Our own source would explain nothing to a learner."""
+        """Return only the message for IPython, because our own source would explain nothing to a learner."""
         return [str(self)]
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """One notebook of the course: the core of chapter `number`, or with a letter `workshop` one of its workshops.
+    """A notebook of the course: the core of chapter `number`, or one of its workshops if it has a letter `workshop`.
 
     `slug` is the file name everywhere, `name` the assignment (`01_soft_lookup`, `03b_two_matrices`), `label` its short name.
     """
@@ -74,7 +74,7 @@ class Lesson:
 
     @property
     def title(self) -> str:
-        """The first heading of the lesson's text."""
+        """The first heading in the lesson's text. Raises CourseError if there is none."""
         match = re.search(r"^# (.+)$", self.path.read_text(encoding="utf-8"), re.MULTILINE)
         if match is None:
             raise CourseError(f"{self.path}: expected one '# Title' heading, got none. Add it to the first text cell.")
@@ -82,8 +82,8 @@ class Lesson:
 
     @property
     def about(self) -> "FrontMatter":
-        """What the lesson's front matter states. Raises CourseError where it is wrong."""
-        from autograder.authoring import front_matter  # a learner's check needs none
+        """The lesson's front matter. Raises CourseError if it is wrong."""
+        from autograder.authoring import front_matter  # a learner's check doesn't need it
 
         try:
             stated = front_matter.read(self.path)
@@ -96,7 +96,10 @@ class Lesson:
 
     @property
     def exercises_slug(self) -> str:
-        """The slug of the module that declares its exercises: its own where it has one, else that of its chapter's core."""
+        """The slug of the module that declares its exercises: its own module if it has one, else that of the chapter's core.
+
+        Raises CourseError if there is neither.
+        """
         if not self.workshop or _is_module(course_root() / "exercises", self.slug):
             return self.slug
         core = core_of(self.number)
@@ -109,18 +112,18 @@ class Lesson:
 
     @property
     def shares_exercises(self) -> bool:
-        """Whether its module declares exercises for several notebooks, of which this one has those that it checks."""
+        """Whether its module declares exercises for several notebooks, and this one has only those that it checks."""
         if self.exercises_slug != self.slug or self.about.kind:
             return True
         return not self.workshop and any(other.exercises_slug == self.slug for other in workshops_of(self.number))
 
     @property
     def checked(self) -> list[str]:
-        """The exercises that its check cells name, in order."""
+        """The exercises named in its check cells, in order."""
         return list(dict.fromkeys(_CHECK_CELL.findall(self.path.read_text(encoding="utf-8"))))
 
     def exercises(self) -> tuple[AnyExercise, ...]:
-        """The exercises of this notebook: all of its own module, or those of its chapter that its check cells name."""
+        """Return the notebook's exercises: all in its own module, or those of the chapter's that its check cells name."""
         declared = self.declared_exercises()
         if self.shares_exercises:
             known = {exercise.id: exercise for exercise in declared}
@@ -129,13 +132,13 @@ class Lesson:
         return shares.with_points(self.parts, declared, points) if points else declared
 
     def in_code(self) -> tuple[Exercise, ...]:
-        """Those of its exercises that are answered by code: all but the predictions."""
+        """Return the exercises that are answered by code: all except the predictions."""
         return tuple(each for each in self.exercises() if isinstance(each, Exercise))
 
     def shares(self) -> dict[str, dict[str, float]]:
-        """What wrong answers keep of the points, by exercise and by mistake, slip or output.
+        """Return the shares of points that wrong answers keep, by exercise and then by mistake, slip or output.
 
-        Raises CourseError where course.toml names something that is not in the lesson.
+        Raises CourseError if course.toml names something that is not in the lesson.
         """
         declared, own = self.exercises(), settings()
         try:
@@ -145,7 +148,7 @@ class Lesson:
         return shares.shares_of(self.parts, declared, own.keeps)
 
     def declared_exercises(self) -> tuple[AnyExercise, ...]:
-        """`EXERCISES` of `exercises/<slug>.py` in the course folder, or of a package of that name."""
+        """Return `EXERCISES` from `exercises/<slug>.py` or a package of that name. Raises CourseError if there is none."""
         root, slug = course_root(), self.exercises_slug
         adopt(root)
         name = f"{PACKAGE}.exercises.{slug}"
@@ -164,8 +167,8 @@ class Lesson:
         """The exercises as data. Raises CourseError where a reference fails or returns what cannot be compared, and where the
         module that course.toml names as `operators` is missing.
 
-        Only the visible pack, which is made once and explains, knows all that can be named (`naming` may say otherwise); a
-        hidden one decides marks.
+        Only the visible pack, which is made once and explains mistakes, knows everything that can be named (unless `naming`
+        says otherwise). A hidden pack only decides marks.
         """
         naming = naming or ("near" if seed == make_pack.VISIBLE_SEED else "listed")
         try:
@@ -178,7 +181,7 @@ class Lesson:
 
 
 def adopt(root: Path) -> None:
-    """Make this course's packages the ones that are imported: `course` is its folder, whatever that is called."""
+    """Make imports find this course's packages: `course` is its folder, whatever the folder is called."""
     places = {PACKAGE: [str(root)], f"{PACKAGE}.exercises": [str(root / "exercises")]}
     for name, path in places.items():
         if list(getattr(sys.modules.get(name), "__path__", [])) != path:
@@ -202,7 +205,10 @@ def _forget(package: str) -> None:
 
 @functools.cache
 def course_root() -> Path:
-    """The course folder: `ATTN_COURSE`, or the nearest at or above the working folder, or a folder `course` in one of these."""
+    """Return the course folder: `ATTN_COURSE`, or the nearest one at or above the working folder, or `course` in one of these.
+
+    Raises CourseError if there is none.
+    """
     configured = os.environ.get("ATTN_COURSE")
     candidates = [Path(configured)] if configured else _around(Path.cwd())
     for folder in candidates:
@@ -217,9 +223,9 @@ def _around(place: Path) -> list[Path]:
 
 
 def installed_courses() -> tuple[Path, ...]:
-    """The course folders of installed distributions: of a wheel inside its package, of an editable clone around it.
+    """Return the course folders of installed distributions: inside a wheel's package, or around an editable clone's.
 
-    A wheel holds what a learner gets (the releases, and the pages that they lead to): no lesson's text, no answers.
+    A wheel holds what a learner gets (the releases and the pages that they link to), but no lesson texts and no answers.
     """
     found: dict[Path, None] = {}
     for announced in metadata.entry_points(group=INSTALLED):
@@ -232,7 +238,10 @@ def installed_courses() -> tuple[Path, ...]:
 
 
 def learners_course() -> Path:
-    """The folder with the released lessons: of the course here, else of the one that is installed."""
+    """Return the folder with the released lessons: of the course here, or else of the installed one.
+
+    Raises CourseError if there is none, or if several are installed.
+    """
     try:
         return course_root()
     except CourseError:
@@ -251,13 +260,13 @@ def learners_course() -> Path:
 
 
 def settings() -> "Settings":
-    """What the course says about itself."""
+    """Return the course's settings. Raises CourseError if course.toml is wrong."""
     return _settings(course_root() / FILE, (course_root() / FILE).stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=8)
 def _settings(path: Path, _modified: int) -> "Settings":
-    from autograder.authoring.settings import SettingsError, read  # a learner's check needs none
+    from autograder.authoring.settings import SettingsError, read  # a learner's check doesn't need it
 
     try:
         return read(path)
@@ -266,12 +275,14 @@ def _settings(path: Path, _modified: int) -> "Settings":
 
 
 def references_folder() -> Path:
-    """The folder of the package with the answers."""
+    """Return the folder of the package with the answers."""
     return course_root().parent / settings().references
 
 
 def given_folders() -> tuple[Path, ...]:
-    """The folders whose packages lessons are given: what released cells and the sandbox may import of the course."""
+    """Return the folders of the given packages, which released cells and the sandbox may import. Raises CourseError if one is
+    missing.
+    """
     folders = tuple(course_root() / name for name in settings().given)
     if missing := next((folder for folder in folders if not folder.is_dir()), None):
         raise CourseError(
@@ -281,12 +292,12 @@ def given_folders() -> tuple[Path, ...]:
 
 
 def search_path(*folders: Path) -> str:
-    """PYTHONPATH for a kernel that shall find `folders` before all that this process was told to search."""
+    """Return a PYTHONPATH for a kernel that must search `folders` before everything this process searches."""
     return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def given_here() -> tuple[Path, ...]:
-    """`given_folders`; none where there is no course, as on the machine of somebody who installed the packages."""
+    """Return `given_folders`, or nothing if there is no course here, as with an installed package."""
     try:
         return given_folders()
     except CourseError:
@@ -294,7 +305,7 @@ def given_here() -> tuple[Path, ...]:
 
 
 def lessons() -> tuple[Lesson, ...]:
-    """All lessons in order: each chapter's core, then its workshops."""
+    """Return all lessons in order: each chapter's core, then its workshops. Raises CourseError for a wrong or repeated name."""
     found = []
     for path in sorted((course_root() / "lessons").glob("*.md"), key=lambda path: path.stem):
         name = lesson_names.parse(path.stem)
@@ -309,17 +320,17 @@ def lessons() -> tuple[Lesson, ...]:
 
 
 def core_of(number: int) -> Lesson | None:
-    """The core of chapter `number`; None where the chapter has none."""
+    """Return the core of chapter `number`, or None if it has none."""
     return next((lesson for lesson in lessons() if lesson.number == number and not lesson.workshop), None)
 
 
 def workshops_of(number: int) -> tuple[Lesson, ...]:
-    """The workshops of chapter `number`, in order."""
+    """Return the workshops of chapter `number`, in order."""
     return tuple(lesson for lesson in lessons() if lesson.number == number and lesson.workshop)
 
 
 def shared_out(chapter: Sequence[Lesson]) -> list[str]:
-    """What is wrong with how the notebooks of one chapter share its exercises: one that none checks, or that two check."""
+    """Return what is wrong with how a chapter's notebooks share its exercises: checked by none of them, or by two."""
     problems = []
     by_module: dict[str, list[Lesson]] = {}
     for lesson in chapter:
@@ -340,7 +351,7 @@ def shared_out(chapter: Sequence[Lesson]) -> list[str]:
 
 
 def find_lesson(word: str) -> Lesson:
-    """The lesson named by its label ("03b"), slug or full name; an unknown word suggests the nearest."""
+    """Return the lesson with this label ("03b"), slug or full name. Raises CourseError that suggests the nearest."""
     every = lessons()
     for lesson in every:
         if lesson.parts.is_called(word):
@@ -349,7 +360,10 @@ def find_lesson(word: str) -> Lesson:
 
 
 def find_lessons(word: str) -> tuple[Lesson, ...]:
-    """The lesson that `word` names, or all notebooks of a chapter: `03*` (a shell may want it in quotes)."""
+    """Return the lesson that `word` names, or all notebooks of a chapter for `03*` (a shell may need quotes).
+
+    Raises CourseError if there is none.
+    """
     if not re.fullmatch(r"\d{1,2}\*", word):
         return (find_lesson(word),)
     found = tuple(lesson for lesson in lessons() if lesson.number == int(word[:-1]))
@@ -363,7 +377,7 @@ def _is_module(folder: Path, name: str) -> bool:
 
 
 def did_you_mean(word: str, options: Sequence[str]) -> str:
-    """` Did you mean 'x'?`, or the list of options, as far as it can be read at a glance."""
+    """Return ` Did you mean 'x'?`, or a short list of the options."""
     near = get_close_matches(word, options, n=1)
     if near:
         return f" Did you mean {near[0]!r}?"

@@ -1,7 +1,7 @@
-"""Hashes that say from what a notebook and a pack were made: `attn build` makes again only what has another hash.
+"""Hash what a notebook and a pack are made from, so `attn build` remakes only what has changed.
 
-In: a lesson. Out: a hash of all that its executed notebook depends on, and a hash of all that its pack depends on. The text of a
-lesson is in the first alone. Comments, docstrings and blank lines of the code are in the first alone, too.
+In: a lesson. Out: a hash of everything that its executed notebook depends on, and a hash of everything that its pack depends
+on. The lesson's text, and the code's comments, docstrings and blank lines, affect only the first.
 """
 
 import ast
@@ -17,14 +17,14 @@ from autograder.authoring import front_matter
 from autograder.authoring.course import Lesson, course_root, settings
 from autograder.authoring.reference_source import files_of, imported_names, modules_of, pack_files_of
 
-PACK_MAKER = "autograder.packs.make_pack"  # what it imports of the engine decides what a pack holds
+PACK_MAKER = "autograder.packs.make_pack"  # the engine modules that it imports decide what a pack holds
 MAKES_PACKS = ("autograder.packs", "autograder.mutants", "autograder.judging")
 
 
 def source_digest(lesson: Lesson) -> str:
-    """Hash all that an executed lesson depends on: its text, its exercises, its answers and what it is given.
+    """Hash everything that an executed lesson depends on: its text, exercises, answers and given packages.
 
-    What its front matter states is no cell: it is compared by itself.
+    The front matter produces no cell, so it is compared separately.
     """
     digest = hashlib.sha256()
     for path in files_of(lesson):
@@ -34,8 +34,8 @@ def source_digest(lesson: Lesson) -> str:
 
 
 def pack_digest(lesson: Lesson) -> str:
-    """Hash all that a lesson's pack depends on: its title, its exercises, what they import, and the engine that makes packs."""
-    chosen = lesson.checked if lesson.shares_exercises else []  # of the exercises that several notebooks share
+    """Hash everything that a lesson's pack depends on: its title, exercises, their imports, and the engine that makes packs."""
+    chosen = lesson.checked if lesson.shares_exercises else []  # if several notebooks share the exercises
     digest = hashlib.sha256(f"{engine_digest()}\0{lesson.title}\0{chosen}\0{settings().mend}".encode())
     root = course_root().parent
     for path in pack_files_of(lesson):
@@ -53,7 +53,7 @@ def engine_digest() -> str:
 
 
 def engine_files() -> list[Path]:
-    """List the modules of the engine's lowest folders that `packs.make_pack` imports, directly or through one another."""
+    """Return the modules in the engine's lowest folders that `packs.make_pack` imports, directly or indirectly."""
     packages = {"autograder": Path(autograder.__file__).parent}
     left, found = [PACK_MAKER], dict[Path, None]()
     while left:
@@ -66,14 +66,16 @@ def engine_files() -> list[Path]:
 
 
 def content_of(path: Path) -> bytes:
-    """Read what a file does: of Python code no comments, docstrings and blank lines; of any other file everything."""
+    """Return the part of a file that affects results: Python code without comments, docstrings and blank lines; other files
+    whole.
+    """
     if path.suffix != ".py":
         return path.read_bytes()
     return bare_code(path.read_text(encoding="utf-8")).encode()
 
 
 def bare_code(source: str) -> str:
-    """Take comments, docstrings and blank lines out of Python code. The result is the same on every version of Python.
+    """Remove comments, docstrings and blank lines from Python code. The result is the same in every version of Python.
 
     >>> print(bare_code('def f(x):  # says why\\n    "Doc."\\n\\n    return x\\n'))
     def f(x):
@@ -106,5 +108,5 @@ def _silent_spans(source: str) -> Iterator[Span]:
 
 
 def _characters(line: str, count: int) -> int:
-    """Convert an offset in bytes, as `ast` counts, to one in characters, as `tokenize` does."""
+    """Convert an offset in bytes, as `ast` counts, to one in characters, as `tokenize` counts."""
     return len(line.encode()[:count].decode())

@@ -1,6 +1,6 @@
-"""The excerpts of the search: what each section of the site says, as a script that the search page loads.
+"""Write the search excerpts: the text of each section of the site, as a script that the search page loads.
 
-Sphinx would fetch a whole page for each result, which a page that is opened as a file may not do.
+Sphinx would fetch a whole page for each result, which a page opened as a file may not do.
 """
 
 import json
@@ -11,11 +11,11 @@ from typing import Any
 from autograder.diagnosis.formulas import spell
 
 DATA = "excerpts.js"  # written into the site's static files
-_SCRIPT = "search.js"  # of `book_static`: shows the excerpts below the results
+_SCRIPT = "search.js"  # in `book_static`; shows the excerpts below the results
 
 
 def setup(app: Any) -> None:
-    """Add the excerpts to a site that Sphinx makes."""
+    """Add the excerpts to a Sphinx site."""
     app.connect("html-page-context", _load)
     app.connect("build-finished", _write)
 
@@ -34,7 +34,7 @@ def _write(app: Any, error: Exception | None) -> None:
 
 
 def sections(doctree: Any) -> Iterator[tuple[str, str, str]]:
-    """The anchor, heading and prose of each section of a page. Code and whatever is folded, such as solutions, are left out."""
+    """Yield anchor, heading and prose of each section of a page, without code and folded parts such as solutions."""
     from docutils import nodes
 
     for section in doctree.findall(nodes.section):
@@ -49,19 +49,19 @@ def sections(doctree: Any) -> Iterator[tuple[str, str, str]]:
 
 
 def _is_label(paragraph: Any) -> bool:
-    """Whether the paragraph is the line below a heading that says how long something takes: it is all in italics."""
+    """Return whether the paragraph is entirely in italics: the line below a heading that says how long something takes."""
     from docutils import nodes
 
     return len(paragraph.children) == 1 and isinstance(paragraph.children[0], nodes.emphasis)
 
 
 def _words(paragraph: Any) -> str:
-    """A paragraph's text on one line, with its formulas spelled out."""
+    """Return a paragraph's text on one line, with its formulas spelled out."""
     from docutils import nodes
 
     texts = []
     for leaf in paragraph.findall(nodes.Text):
         said = leaf.astext()
         markup, formula = (isinstance(leaf.parent, kind) for kind in (nodes.raw, nodes.math))
-        texts.append(" " if markup else spell(f"${said}$") if formula else said)  # markup: such as a break of the line
+        texts.append(" " if markup else spell(f"${said}$") if formula else said)  # for example a line break
     return " ".join("".join(texts).split())

@@ -1,4 +1,4 @@
-"""What a course says on the landing page of its site, in `front_door.py` of the course folder.
+"""Define a course's landing page, which `front_door.py` in the course folder describes.
 
 The page has one exercise that runs right there. It is declared like any other, and its pack is made when the site is built.
 """
@@ -21,8 +21,8 @@ MODULE = "front_door"
 class FrontDoor:
     """The words, the figure and the exercise of a landing page.
 
-    `figure` returns what a notebook would show as HTML, and `card` a PNG for links on other sites. `start` is the code in the
-    editor when the page opens, and `setup` runs before each answer.
+    `figure` returns what a notebook would show as HTML, and `card` a PNG for links on other sites. `start` is the code in
+    the editor when the page opens, and `setup` runs before each answer.
     """
 
     promise: str
@@ -36,11 +36,11 @@ class FrontDoor:
     start: str
 
     def figure_html(self) -> str:
-        """The figure as HTML."""
+        """Return the figure as HTML."""
         return str(self.figure()._repr_mimebundle_()["text/html"])
 
     def write_lesson(self, folder: Path) -> None:
-        """Write the exercise into `folder` as a released lesson: a notebook of two cells, and its pack."""
+        """Write the exercise into `folder` as a released lesson: a notebook of two cells, and its pack. Raises CourseError."""
         solution = {"grade_id": self.exercise.id, "solution": True, "grade": False, "locked": False, "schema_version": 3}
         cells = [_cell("setup", self.setup, {}), _cell(self.exercise.id, self.start, {"nbgrader": solution})]
         notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
@@ -59,7 +59,10 @@ def _cell(name: str, source: str, metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def find() -> FrontDoor | None:
-    """The course's landing page; None where it declares none, as in a wheel, which holds no answers."""
+    """Return the course's landing page, or None if it declares none, as in a wheel, which holds no answers.
+
+    Raises CourseError if `front_door.py` has no `FRONT_DOOR`.
+    """
     root = course_root()
     if not (root / f"{MODULE}.py").is_file():
         return None

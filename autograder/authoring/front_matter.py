@@ -1,11 +1,11 @@
-"""What a lesson says about itself in the front matter of its text, between the first two lines `---`.
+"""Read a lesson's front matter: the part of its text between the first two lines `---`.
 
     kind: workshop                            core or workshop
     question: Why W_Q and W_K?                the question that the notebook answers
     needs: [03, 02b]                          the notebooks that a learner should have done before
     part: attention                           the part of the map that is highlighted
 
-A lesson without `kind` is of the first edition: it has none of the limits that `attn style` checks.
+A lesson without `kind` belongs to the first edition, and the limits of `attn style` don't apply to it.
 """
 
 from pathlib import Path
@@ -19,11 +19,11 @@ Label = Annotated[str, Meta(pattern=r"^\d\d[a-z]?$")]
 
 
 class FrontMatterError(Exception):
-    """A lesson's front matter is wrong; the message says what was expected and what was found."""
+    """A lesson's front matter is wrong. The message says what was expected and what was found."""
 
 
 class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The lesson's own statements, each empty where it makes none."""
+    """A lesson's own statements; each is empty if the lesson doesn't make it."""
 
     kind: Literal["core", "workshop"] | None = None
     question: str = ""
@@ -32,20 +32,20 @@ class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> FrontMatter:
-    """The front matter of the lesson at `path`. Raises FrontMatterError, naming the field."""
+    """Return the front matter of the lesson at `path`. Raises FrontMatterError naming the field."""
     stated, _ = _split(path)
     if not any(line.startswith(f"{name}:") for line in stated for name in _OWN):
-        return FrontMatter()  # most lessons of other courses: no YAML has to be read
+        return FrontMatter()  # true for most lessons of other courses, and saves reading YAML
     return _convert(path, "\n".join(stated))
 
 
 def text_below(path: Path) -> str:
-    """The text of the lesson at `path` without its front matter. Raises FrontMatterError."""
+    """Return the text of the lesson at `path` without its front matter. Raises FrontMatterError."""
     return "\n".join(_split(path)[1])
 
 
 def _split(path: Path) -> tuple[list[str], list[str]]:
-    """The lines of the front matter, none where there is none, and those of the text below it."""
+    """Return the lines of the front matter, if any, and those of the text below it."""
     lines = path.read_text(encoding="utf-8").splitlines()
     if not lines or lines[0] != "---":
         return [], lines
@@ -60,7 +60,7 @@ def _convert(path: Path, text: str) -> FrontMatter:
     import yaml  # type: ignore[import-untyped]  # comes with jupytext
 
     try:
-        data: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)  # all texts: 03 stays 03
+        data: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)  # everything stays text, so 03 stays 03
         return msgspec.convert({name: data[name] for name in _OWN if name in data}, FrontMatter, strict=False)
     except (yaml.YAMLError, msgspec.ValidationError, TypeError) as error:
         raise FrontMatterError(

@@ -1,7 +1,7 @@
-"""Links from notebook to notebook, and the notebooks that one needs: how a text states them, and what is wrong with them.
+"""Convert and check the links between notebooks, and the notebooks that each one needs.
 
-A lesson's text links to another as `[masking](04_masking.md)`, which an editor can follow. Notebooks stand in folders of their
-own, so the build writes `../04_masking/04_masking.ipynb` instead, and `attn book` the page.
+A lesson's text links to another one as `[masking](04_masking.md)`, which an editor can follow. Each notebook has its own
+folder, so the build writes `../04_masking/04_masking.ipynb` instead, and `attn book` links to the page.
 """
 
 import re
@@ -15,7 +15,7 @@ _TO_NOTEBOOK = re.compile(rf"\]\(\.\./({PATTERN})/\1\.ipynb(?:#[^)\s]*)?\)")
 
 
 def to_notebooks(text: str) -> str:
-    """The text with each link to another lesson's text as a link to its notebook.
+    """Replace each link to another lesson's text by a link to its notebook.
 
     >>> to_notebooks("See [masking](04_masking.md#padding).")
     'See [masking](../04_masking/04_masking.ipynb#padding).'
@@ -24,7 +24,7 @@ def to_notebooks(text: str) -> str:
 
 
 def broken_links(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
-    """A line for each link of the lesson's text that leads to a notebook which the course does not have."""
+    """Return a line for each link in the lesson's text to a notebook that the course does not have."""
     names = [other.name for other in every]
     problems = []
     for number, line in enumerate(lesson.path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -39,7 +39,7 @@ def broken_links(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
 
 
 def wrong_needs(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
-    """What is wrong with the `needs` of a lesson: one that the course does not have, or one that needs this lesson first."""
+    """Return what is wrong with a lesson's `needs`: a notebook that doesn't exist, or one that needs this lesson first."""
     known = {other.label: other for other in every}
     where = f"course/lessons/{lesson.name}.md: needs"
     problems = [
@@ -54,7 +54,7 @@ def wrong_needs(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
 
 
 def _way(start: str, goal: str, known: dict[str, Lesson]) -> list[str]:
-    """The labels from `start` to `goal`, each needing the next; empty where no way leads there."""
+    """Return the labels from `start` to `goal`, each needing the next; empty if there is no such path."""
     ways, seen = [[start]], {start}
     while ways:
         way = ways.pop(0)

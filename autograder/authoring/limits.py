@@ -1,7 +1,8 @@
-"""What a notebook of one sitting may ask of its reader: limits for a core notebook and for a workshop, and its one claim box.
+"""Check the limits on what a core notebook or a workshop may ask of its reader in one sitting, and its one claim box.
 
-They apply to a lesson whose front matter states its `kind`. A claim box is a section `## Common claim, tested`: the claim as a
-block quotation, a decision that the learner makes (a prediction's check, or an answer folded in `<details>`), then the test.
+The limits apply to a lesson whose front matter states its `kind`. A claim box is a section `## Common claim, tested`: the
+claim as a block quotation, a decision by the learner (a prediction's check, or an answer folded in `<details>`), then the
+test.
 """
 
 import re
@@ -22,7 +23,7 @@ _CHECK = re.compile(r"""^check\(\s*["'](\w+)["']\s*\)$""", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Limits:
-    """The most words of prose and minutes of a kind of notebook."""
+    """The most words of prose and minutes for a kind of notebook."""
 
     words: int
     minutes: int
@@ -33,7 +34,7 @@ LIMITS = {"core": Limits(words=1000, minutes=45), "workshop": Limits(words=1200,
 
 @dataclass(frozen=True)
 class Miss:
-    """A rule of this module or of the prose's targets that the lesson does not keep, and the line of its text."""
+    """A rule of this module or of the prose targets that the lesson breaks, and the line in its text."""
 
     rule: str
     line: int
@@ -41,7 +42,7 @@ class Miss:
 
 
 def misses(lesson: Lesson) -> Iterator[Miss]:
-    """What a lesson that states its kind does not keep; nothing for a lesson of the first edition."""
+    """Yield the rules that the lesson breaks; none for a lesson of the first edition, which states no kind."""
     about = lesson.about
     if about.kind is None:
         return
@@ -79,7 +80,7 @@ def _claims(text: str, exercises: Sequence[AnyExercise]) -> Iterator[Miss]:
 
 
 def _decision(section: str, predictions: set[str]) -> int | None:
-    """Where the learner decides; None where nothing asks for it."""
+    """Return the offset at which the learner decides, or None if nothing asks for a decision."""
     places = [match.end() for match in _CHECK.finditer(section) if match[1] in predictions]
     folded = section.find("<details")
     return min([*places, *([folded] if folded >= 0 else [])], default=None)

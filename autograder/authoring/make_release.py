@@ -1,6 +1,6 @@
-"""`attn build`: lessons -> source notebooks -> releases, one way. `--check` says what differs from its source.
+"""Build source notebooks from lessons and releases from source notebooks (`attn build`); `--check` reports differences.
 
-Text is the truth: `course/lessons/*.md` is the only place a lesson is edited. Everything below `course/source` and
+The text is the truth: a lesson is edited only in `course/lessons/*.md`. Everything below `course/source` and
 `course/release` is generated here and can be made again.
 """
 
@@ -38,17 +38,18 @@ from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.grammars import spare_grammars
 from autograder.packs import pack_file
 
-# Characters in a line of code. In a window of 1024 pixels a page of `attn book` holds 91, a cell of JupyterLab 106 (74 beside
-# its file browser, too few for this course's code).
+# Characters per line of code. In a window of 1024 pixels, a page of `attn book` holds 91 and a cell of JupyterLab 106 (74
+# beside its file browser, too few for this course's code).
 LINE_LIMIT = 88
-CELL_S = 1800  # by the clock, for a cell that hangs: on a busy machine one that trains takes ten times as long
+CELL_S = 1800  # elapsed seconds, for a cell that hangs; training takes ten times as long on a busy machine
 
 
 def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
-    """Make packs, source notebooks and releases of `lessons`; yields a line before and after each step.
+    """Make packs, source notebooks and releases of `lessons`, yielding a line before and after each step.
 
-    `again` executes unchanged lessons too. Everything of a lesson is made aside, and replaces what was there at its end: a build
-    that is interrupted leaves each lesson as it was, or as it shall be.
+    `again` also executes unchanged lessons. Each lesson is made in a separate folder and replaces the old files at the end,
+    so an interrupted build leaves every lesson either old or new. Raises CourseError for what the lesson's author has to
+    correct.
     """
     root = course_root()
     for lesson in lessons:
@@ -87,27 +88,27 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
 
 
 def write_packs(lessons: Sequence[Lesson], folder: Path) -> Iterator[str]:
-    """Make the packs of `lessons` anew in `folder`, and nothing else; yields a line for each."""
+    """Make the packs of `lessons` in `folder`, and nothing else, yielding a line for each."""
     with PackMakers(lessons, folder) as makers:
         for lesson in lessons:
             yield str(makers.wait(lesson))
 
 
 def _has_pack(lesson: Lesson, root: Path, made_from: str) -> bool:
-    """Whether the lesson's pack is the one that its exercises and the engine would make now."""
+    """Return whether the lesson's pack is what its exercises and the engine would make now."""
     path = root / "source" / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}"
     entry = pack_digests.read(root).get(lesson.name)
     return path.exists() and not pack_digests.problems_of(pack_file.load(path), entry, made_from)
 
 
 def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[str]:
-    """Write the source notebook, executed where what it shows may have changed."""
+    """Write the source notebook, executing it if its outputs may have changed."""
     wanted, found = {"built_from": source_digest(lesson), **_about(lesson)}, _made_from(path)
     if again or found.get("built_from") != wanted["built_from"]:
         yield f"{lesson.name}: executing its cells"
         notebook = read_lesson(lesson)
         _execute(notebook, path.parent)
-    elif found != wanted or _plain(path) != _plain_cells(read_lesson(lesson)):  # the engine adds something else to the text
+    elif found != wanted or _plain(path) != _plain_cells(read_lesson(lesson)):  # the engine adds something different to the text
         yield f"{lesson.name}: renewing its text"
         notebook = read_lesson(lesson)
         _keep_outputs(notebook, nbformat.read(path, as_version=4))
@@ -118,7 +119,7 @@ def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[str]:
 
 
 def _changed_files(lesson: Lesson, aside: Path, root: Path) -> dict[Path, Path | None]:
-    """The files of the course that a lesson made `aside` changes, each with the file to take its place (None: it goes)."""
+    """Return the course files that a lesson made in `aside` changes, each with its replacement (None: delete it)."""
     changes: dict[Path, Path | None] = {}
     for kind in ("source", "release"):
         made, there = aside / kind / lesson.name, root / kind / lesson.name
@@ -132,7 +133,7 @@ def _changed_files(lesson: Lesson, aside: Path, root: Path) -> dict[Path, Path |
 
 
 def replace_all(changes: Mapping[Path, Path | None], saved: Path) -> None:
-    """Put each file in its place, or none of them: what is raised half-way, the old ones come back from the folder `saved`."""
+    """Put each file in its place, or none of them: if anything is raised midway, the old files are restored from `saved`."""
     shutil.rmtree(saved, ignore_errors=True)
     saved.mkdir(parents=True)
     olds = {target: saved / str(number) for number, target in enumerate(changes) if target.exists()}
@@ -155,14 +156,14 @@ def replace_all(changes: Mapping[Path, Path | None], saved: Path) -> None:
 
 
 def _pages_beside(root: Path) -> list[Path]:
-    """Copies of the course's pages that lessons lead to, such as an appendix, where their links look for them."""
+    """Return the copies of the course's pages that lessons link to, such as an appendix, at the paths their links use."""
     texts = [path.read_text(encoding="utf-8") for path in sorted((root / "lessons").glob("*.md"))]
     names = sorted({name for text in texts for name in BESIDE.findall(text) if (root / name).is_file()})
     return [root / kind / name for kind in ("source", "release") for name in names]
 
 
 def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
-    """What differs between the generated files and their sources, each line naming the file to edit instead.
+    """Return how the generated files differ from their sources; each line names the file to edit.
 
     `search` also makes each pack again and compares all of it, which takes as long as building it.
     """
@@ -222,7 +223,7 @@ def _check_pack(lesson: Lesson, root: Path, *, search: bool) -> list[str]:
 
 
 def _search_again(lesson: Lesson, found: pack_file.Pack) -> list[str]:
-    """Make the pack of the lesson anew, and say how the one that was found differs by more than rounding."""
+    """Make the lesson's pack again and return how the existing one differs by more than rounding."""
     with tempfile.TemporaryDirectory() as folder:
         (path,) = write_packs([lesson], Path(folder))
         made = pack_file.load(Path(path))
@@ -235,7 +236,7 @@ def _search_again(lesson: Lesson, found: pack_file.Pack) -> list[str]:
 
 
 def unstated(lesson: Lesson) -> list[str]:
-    """Name the exercises that do not say how long they take, where the course demands it: `--check` would refuse them later."""
+    """Return a line for each exercise without minutes and difficulty, if the course enforces them: `--check` would fail later."""
     if not style.enforced():
         return []
     return [
@@ -247,7 +248,7 @@ def unstated(lesson: Lesson) -> list[str]:
 
 
 def wide_lines(lesson: Lesson) -> list[str]:
-    """The code lines that a reader would have to scroll sideways for, in the lesson's cells and the answers they import."""
+    """Return the code lines in the lesson's cells and imported answers that are too wide to read without scrolling."""
     problems = []
     for cell in read_lesson(lesson).cells:
         source = injected(cell) if cell.cell_type == "code" else ""
@@ -262,15 +263,18 @@ def wide_lines(lesson: Lesson) -> list[str]:
 
 
 def _made_from(path: Path) -> dict[str, Any]:
-    """What the executed notebook at `path` was made from; nothing where there is none."""
+    """Return what the executed notebook at `path` was made from; empty if there is none."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))["metadata"]["attn"])
-    except (OSError, ValueError, KeyError):  # none, half a file, or of a version that did not write it
+    except (OSError, ValueError, KeyError):  # no file, half a file, or one from a version that didn't write this
         return {}
 
 
 def _about(lesson: Lesson) -> dict[str, Any]:
-    """What a learner's machine is told of a lesson that states its `kind`, in the notebook's metadata: there, no text is read."""
+    """Return what a notebook's metadata tells a learner's machine about a lesson that states its `kind`.
+
+    That machine doesn't read the lesson's text.
+    """
     about = lesson.about
     if about.kind is None:
         return {}
@@ -279,12 +283,12 @@ def _about(lesson: Lesson) -> dict[str, Any]:
 
 
 def _said(path: Path) -> dict[str, Any]:
-    """The part of a notebook's metadata that `_about` writes."""
+    """Return the part of a notebook's metadata that `_about` writes."""
     return {name: value for name, value in _made_from(path).items() if name in ("kind", "question", "needs", "minutes")}
 
 
 def _keep_outputs(notebook: Any, executed: Any) -> None:
-    """Give the cells of a notebook what the same cells showed when they were executed. In place."""
+    """Copy the outputs of an executed notebook to the same cells of `notebook`, in place."""
     shown = {cell.id: cell for cell in executed.cells if cell.cell_type == "code"}
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.id in shown:
@@ -307,7 +311,7 @@ def _execute(notebook: Any, folder: Path) -> None:
         raise CourseError(
             f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
         ) from None
-    notebook.metadata.pop("widgets", None)  # random ids; nbclient needs them while a widget draws, a reader does not
+    notebook.metadata.pop("widgets", None)  # random ids, which nbclient needs while a widget draws but a reader doesn't
     notebook.metadata["language_info"] = {
         k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")
     }
@@ -330,18 +334,19 @@ def _plain(path: Path) -> list[Any]:
 
 
 def _plain_cells(notebook: Any) -> list[Any]:
-    """What must agree whatever machine executed the notebook: ids, kinds, texts, metadata."""
+    """Return what must agree whichever machine executed the notebook: types, ids, texts, metadata."""
     return [(c.cell_type, c.id, c.source, json.dumps(c.metadata, sort_keys=True)) for c in notebook.cells]
 
 
 def nbgrader_api(root: Path, *, config: Path | None = None, gradebook: Path | None = None) -> Any:
-    """An `NbGraderAPI` for the course at `root` with its settings, or those of `config`.
+    """Return an `NbGraderAPI` for the course at `root` with its settings, or those in `config`.
 
-    With settings from elsewhere it has a gradebook of its own, unless it is to use the one that they name, or `gradebook`.
+    With settings from elsewhere it gets its own gradebook, unless they name one to use, or `gradebook` does. Raises
+    CourseError if there are no settings.
     """
     config = config or root / "nbgrader_config.py"
     spare_grammars()
-    # nbgrader starts `alembic` by its bare name, which an environment that was not activated does not have on PATH
+    # nbgrader starts `alembic` by its bare name, which is not on PATH if the environment isn't activated
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     from nbgrader.apps.api import NbGraderAPI
     from nbgrader.coursedir import CourseDirectory

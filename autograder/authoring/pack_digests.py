@@ -1,7 +1,7 @@
-"""What `attn build` writes down about the packs that it made, in `course/packs.json`, and how a pack is compared with it.
+"""Record the packs that `attn build` made in `course/packs.json`, and compare packs with that record.
 
-In: a pack. Out: an entry for each lesson: the hash of what the pack was made from, the hash of its content, and for each exercise
-how many programs with an unlisted mistake it recognises. A reviewer sees in the difference of this file when a pack has shrunk.
+In: a pack. Out: an entry per lesson: the hash of what the pack was made from, the hash of its content, and for each exercise
+the number of programs with an unlisted mistake that it recognises. The file's diff shows a reviewer when a pack has shrunk.
 """
 
 import json
@@ -15,7 +15,7 @@ FILE = "packs.json"
 
 
 class Entry(TypedDict):
-    """What is written down of one pack."""
+    """The record of one pack."""
 
     made_from: str
     content: str
@@ -23,7 +23,7 @@ class Entry(TypedDict):
 
 
 def read(root: Path) -> dict[str, Entry]:
-    """Read the entries of the course at `root` by the lessons' names; none where there is no such file."""
+    """Return the entries of the course at `root` by lesson name; empty if the file doesn't exist."""
     path = root / FILE
     if not path.exists():
         return {}
@@ -32,24 +32,24 @@ def read(root: Path) -> dict[str, Entry]:
 
 
 def text_of(entries: Mapping[str, Entry]) -> str:
-    """Write the entries as the text of the file, one line for each exercise."""
+    """Return the entries as the text of the file, with one line per exercise."""
     return json.dumps(dict(sorted(entries.items())), indent=1) + "\n"
 
 
 def entry_of(made: Pack, made_from: str) -> Entry:
-    """Describe a pack that was just made."""
+    """Return the entry of a pack that was just made."""
     return {"made_from": made_from, "content": made.digest, "near": made.near_counts}
 
 
 def shrunken(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """Say in which exercises there are fewer programs now. An exercise that is gone is not one of them."""
+    """Return a line for each exercise with fewer programs now. Removed exercises don't count."""
     return [
         f"`{name}`: {now[name]} near programs, {count} before" for name, count in before.items() if now.get(name, count) < count
     ]
 
 
 def problems_of(found: Pack, entry: Entry | None, made_from: str) -> list[str]:
-    """Say how a pack differs from what is written down of it, and whether its sources have changed since."""
+    """Return how a pack differs from its entry, and whether its sources have changed since."""
     if entry is None:
         return [f"no entry in course/{FILE} says what it was made from"]
     problems = [

@@ -1,7 +1,8 @@
-"""Make a lesson's visible pack in a process of its own, so that nothing but the lesson and the engine decides its bytes.
+"""Make a lesson's visible pack in a separate process, so that only the lesson and the engine decide its bytes.
 
-In: a lesson. Out: its `.probes.npz`. The process computes in one thread, with one order of sets, and has run nothing before:
-how many threads add up a sum decides its last digits, and a library that another lesson loaded can change what is observed.
+In: a lesson. Out: its `.probes.npz`. The process computes in one thread, with a fixed order of sets, and has run nothing
+before. The number of threads decides the last digits of a sum, and a library that another lesson loaded can change what is
+observed.
 
     python -m autograder.authoring.pack_process LESSON FILE
 """
@@ -43,7 +44,7 @@ class PackMakers:
         self._executor.shutdown(cancel_futures=True)
 
     def wait(self, lesson: Lesson) -> Path:
-        """Return the file of the lesson's pack when it is made. Raises CourseError where it cannot be made."""
+        """Return the file of the lesson's pack once it is made. Raises CourseError if it cannot be made."""
         return self._files[lesson.slug].result()
 
     def _make(self, lesson: Lesson, path: Path) -> Path:
@@ -64,7 +65,7 @@ class PackMakers:
 
 
 def main(words: Sequence[str]) -> int:
-    """Make the pack of the lesson that the first word names, in the file that the second names."""
+    """Make the pack of the lesson in the first word and write it to the file in the second. Returns an exit status."""
     try:
         pack_file.save(find_lesson(words[0]).pack(), Path(words[1]))
     except CourseError as error:

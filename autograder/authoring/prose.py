@@ -1,15 +1,15 @@
 """Measure how a lesson's prose reads: the length of its sentences, and its colons and brackets.
 
-Code, formulas, tables, headings, HTML and the list of sources are left out. A range tells habits apart and does not judge sense:
-the targets are what well-edited texts on the same subject measure.
+Code, formulas, tables, headings, HTML and the list of sources are left out. A range tells habits apart and does not judge
+sense. The targets are what well-edited texts on the same subject measure.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-SHORT = 6  # words of a sentence that counts as short
-FEW = 60  # words below which the measures say nothing
+SHORT = 6  # a sentence of at most this many words counts as short
+FEW = 60  # with fewer words, the measures say nothing
 
 _FENCE = re.compile(r"\s*(?:`{3,}|~{3,}|:{3,})")
 _HEADING = re.compile(r"#+ +(.*)")
@@ -29,7 +29,7 @@ _CLEAN = (  # a formula or a piece of code reads as one word
 
 @dataclass(frozen=True)
 class Measures:
-    """Counts of one text."""
+    """Counts in a text."""
 
     words: int = 0
     sentences: int = 0
@@ -63,7 +63,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class Target:
-    """A range for one of the measures, named as in the message about a text that leaves it."""
+    """The range for one measure, and its name in messages."""
 
     measure: str
     name: str
@@ -71,7 +71,7 @@ class Target:
     least: float = 0.0
 
     def missed_by(self, measures: Measures) -> str:
-        """What is expected and what was found; "" where the text is in range."""
+        """Return what was expected and what was found, or "" if the text is in range."""
         got = float(getattr(measures, self.measure))
         if self.least <= got <= self.most:
             return ""
@@ -89,13 +89,13 @@ TARGETS = (
 
 
 def misses(text: str) -> list[str]:
-    """A message for each target that the prose of a Markdown `text` misses; none for a text of a few words."""
+    """Return a message for each target that the prose of a Markdown `text` misses; none for a very short text."""
     found = measure(text)
     return [said for target in TARGETS if (said := target.missed_by(found))] if found.words >= FEW else []
 
 
 def measure(text: str) -> Measures:
-    """The measures of all prose in a Markdown `text`.
+    """Return the measures of all prose in a Markdown `text`.
 
     >>> measure("One idea: attend. (See below.)").colons
     1
@@ -125,7 +125,7 @@ def _sentences(plain: str) -> list[str]:
 
 
 def paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs and list items of the prose in a Markdown `text`, each on one line."""
+    """Yield the paragraphs and list items in the prose of a Markdown `text`, each on one line."""
     held: list[str] = []
     for line in [*_prose_lines(text), ""]:
         item = _ITEM.match(line)
@@ -137,7 +137,7 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def _prose_lines(text: str) -> Iterator[str]:
-    """The lines of prose; an empty one stands for each line of anything else."""
+    """Yield the lines of prose, and an empty line for every other line."""
     lines = text.splitlines()
     start = lines.index("---", 1) + 1 if lines[:1] == ["---"] and "---" in lines[1:] else 0
     in_fence = in_formula = in_sources = in_comment = False

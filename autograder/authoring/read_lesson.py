@@ -1,4 +1,4 @@
-"""A lesson's text as a notebook: cell ids, and nbgrader's metadata with its defaults filled in."""
+"""Read a lesson's text as a notebook, with cell ids and complete nbgrader metadata."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,9 +16,9 @@ _LANGUAGE = {"name": "python", "mimetype": "text/x-python", "file_extension": ".
 
 
 def read_lesson(lesson: Lesson) -> Any:
-    """The lesson's notebook, not yet executed, with ids and complete metadata.
+    """Return the lesson's notebook, not yet executed, with ids and complete metadata.
 
-    Raises CourseError, naming the cell, for an unknown exercise, a check without its answer cell, or a repeated grade_id.
+    Raises CourseError naming the cell for an unknown exercise, a check without its answer cell, or a repeated grade_id.
     """
     import jupytext
 

@@ -1,4 +1,4 @@
-"""The tables that the README and three documents of the course quote: generated from the sources, so they cannot drift."""
+"""Generate the tables in the README and three documents of the course from their sources, so they cannot drift."""
 
 import functools
 import json
@@ -16,7 +16,7 @@ _GRADER = "docs/grader.md"  # the page about the grader, which quotes the score 
 
 
 def lesson_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table with a row for each chapter: its core notebook with its minutes, and its workshops; then the sums."""
+    """Return a Markdown table with a row per chapter: its core notebook with minutes, and its workshops; then the sums."""
     chapters: dict[int, list[Lesson]] = {}
     for lesson in lessons:
         chapters.setdefault(lesson.number, []).append(lesson)
@@ -33,12 +33,12 @@ def lesson_table(lessons: Sequence[Lesson]) -> str:
 
 
 def _link(lesson: Lesson) -> str:
-    """The lesson's title, which leads from the README to the notebook as a learner gets it."""
+    """Return the lesson's title as a link from the README to the released notebook."""
     return f"[{lesson.title}](course/release/{lesson.name}/{lesson.name}.ipynb)"
 
 
 def syllabus_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table: lesson as a learner gets it, objectives, checks, their points, misconceptions, minutes; answers apart."""
+    """Return a Markdown table of lessons: released notebook, objectives, checks, points, misconceptions, minutes, answers."""
     lines = [
         "| lesson | you will learn | checks | points by checks | misconceptions | minutes | with answers |",
         "|---|---|---|---|---|---|---|",
@@ -53,16 +53,16 @@ def syllabus_table(lessons: Sequence[Lesson]) -> str:
 
 
 def _counts(lesson: Lesson) -> tuple[int, float, int]:
-    """The checks of a lesson, their points, the mistakes that they name."""
+    """Return the number of checks in a lesson, their points, and the number of mistakes that they name."""
     exercises = lesson.exercises()
     mistakes = sum(len(each.misconceptions) for each in lesson.in_code())
     return len(exercises), sum(each.points for each in exercises), mistakes
 
 
 def term_table(lessons: Sequence[Lesson]) -> str:
-    """A markdown table: week, assignment, points by the grader and by hand, minutes.
+    """Return a Markdown table: week, assignment, points by the grader and by hand, minutes.
 
-    A chapter is a week. Its workshops stand below its core notebook, and the last row but one sums up the core path alone.
+    A chapter is a week. Its workshops follow its core notebook, and the last row but one sums up the core path alone.
     """
     lines = ["| week | assignment | points, graded | points, by hand | minutes |", "|---|---|---|---|---|"]
     core, every = [0.0, 0.0, 0], [0.0, 0.0, 0]
@@ -81,21 +81,23 @@ def term_table(lessons: Sequence[Lesson]) -> str:
 
 
 def _remarks(lesson: Lesson) -> str:
-    """What a table adds to a lesson's name: that it is a workshop, and what it needs; nothing for most core notebooks."""
+    """Return the remark after a lesson's name in a table: that it is a workshop, and what it needs; often empty."""
     needs = f"needs {', '.join(lesson.about.needs)}" if lesson.about.needs else ""
     said = ", ".join(filter(None, ["workshop" if lesson.workshop else "", needs]))
     return f" ({said})" if said else ""
 
 
 def hand_points(lesson: Lesson) -> float:
-    """The points of the lesson's written questions."""
+    """Return the points of the lesson's written questions."""
     cells = re.findall(r"^\+\+\+ (\{.*\})\s*$", lesson.path.read_text(encoding="utf-8"), re.MULTILINE)
     written = [cell["nbgrader"] for cell in map(json.loads, cells) if cell.get("nbgrader", {}).get("grade")]
     return float(sum(cell["points"] for cell in written if cell.get("solution")))
 
 
 def objectives(lesson: Lesson) -> list[str]:
-    """The question that the lesson answers, or the list or sentence after "**You will learn**". Raises CourseError if neither."""
+    """Return the question that the lesson answers, or the items after "**You will learn**". Raises CourseError if it has
+    neither.
+    """
     if lesson.about.question:
         return [lesson.about.question.replace("|", "\\|")]
     text = lesson.path.read_text(encoding="utf-8")
@@ -110,7 +112,7 @@ def objectives(lesson: Lesson) -> list[str]:
 
 
 def glossary() -> str:
-    """Two markdown tables from `course/glossary.toml`: axes, and symbols with shape and the lesson that defines them."""
+    """Return two Markdown tables from `course/glossary.toml`: axes, and symbols with shape and defining lesson."""
     data = tomllib.loads((course_root() / "glossary.toml").read_text(encoding="utf-8"))
     axes = ["| axis | means |", "|---|---|", *(f"| `{name}` | {text} |" for name, text in data["axes"].items())]
     symbols = ["| symbol | shape | means | from lesson |", "|---|---|---|---|"]
@@ -119,7 +121,7 @@ def glossary() -> str:
 
 
 def score_line(verdicts: Sequence[Verdict]) -> str:
-    """One sentence with the mutation score."""
+    """Return one sentence with the mutation score."""
     mistakes, caught = sum(v.misconceptions for v in verdicts), sum(v.caught for v in verdicts)
     variants, full = sum(v.variants for v in verdicts), sum(v.variants_full for v in verdicts)
     share = 100 * caught / mistakes if mistakes else 100.0
@@ -130,7 +132,7 @@ def score_line(verdicts: Sequence[Verdict]) -> str:
 
 
 def filled(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
-    """`text` with each generated part renewed between its markers. Raises CourseError where a marker is missing."""
+    """Return `text` with each generated part renewed between its markers. Raises CourseError if a marker is missing."""
     for name, make in parts.items():
         pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not pattern.search(text):
@@ -141,9 +143,9 @@ def filled(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
 
 
 def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
-    """The documents whose generated parts were out of date; with `write`, they no longer are.
+    """Return the documents whose generated parts are out of date; `write` updates them.
 
-    The mutation score takes minutes: it is renewed where it is written, and compared by `has_score` where it is measured.
+    Measuring the mutation score takes minutes, so it is renewed only with `write`; `has_score` compares it elsewhere.
     """
     root = course_root()
     front: dict[str, Callable[[], str]] = {"lessons": lambda: lesson_table(lessons)}
@@ -172,8 +174,10 @@ def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
 
 
 def has_score(verdicts: Sequence[Verdict]) -> bool:
-    """Whether the README and the page about the grader quote the mutation score of `verdicts`; either may be missing, or have
-    no place for it."""
+    """Return whether the README and the page about the grader quote the mutation score of `verdicts`.
+
+    A file that is missing, or has no place for the score, counts as correct.
+    """
     paths = [course_root().parent / name for name in ("README.md", _GRADER)]
     texts = [path.read_text(encoding="utf-8") for path in paths if path.exists()]
     return all(score_line(verdicts) in text for text in texts if "<!-- score:" in text)

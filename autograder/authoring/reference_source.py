@@ -1,4 +1,4 @@
-"""What a lesson takes from elsewhere: the source of a reference, as a release needs it, and the files it depends on."""
+"""Find what a lesson takes from elsewhere: the sources of references for a release, and the files that it depends on."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
 def solution_source(module: str, name: str) -> str:
-    """The source of `name` in `module` of the package of references, its body between nbgrader's solution markers.
+    """Return the source of `name` in `module` of the references package, with its body between nbgrader's solution markers.
 
     Signature and docstring stay outside the markers: they are the task. A class keeps its own signature and docstring,
     and each of its methods is treated like a function. Read as text: nothing is imported or run. What `module` imports
@@ -60,7 +60,7 @@ def _defines(node: ast.stmt, name: str) -> TypeGuard[ast.FunctionDef | ast.Class
 
 
 def injected(cell: Any) -> str:
-    """The cell's source; where an answer cell imports references, the sources of what it imports."""
+    """Return the cell's source. If an answer cell imports references, returns their sources instead."""
     match = _IMPORT.match(cell.source.strip()) if cell.cell_type == "code" and is_answer(cell) else None
     if match is None or match[1] != settings().references:
         return str(cell.source)
@@ -74,8 +74,11 @@ def origin_of(cell: Any) -> Path | None:
 
 
 def files_of(lesson: Lesson) -> list[Path]:
-    """All that an executed lesson depends on: its text, its exercises, and what it imports of the references and of what
-    lessons are given, with what that imports in turn. Data that lies beside a module under its name belongs to it."""
+    """Return all files that an executed lesson depends on.
+
+    These are its text, its exercises, and what it imports from references and given packages, directly or indirectly. Data
+    files that share a module's name belong to the module.
+    """
     import jupytext
 
     code = [cell.source for cell in jupytext.read(lesson.path).cells if cell.cell_type == "code"]
@@ -88,7 +91,7 @@ def files_of(lesson: Lesson) -> list[Path]:
 
 
 def pack_files_of(lesson: Lesson) -> list[Path]:
-    """List the files that a lesson's pack depends on: its exercises and what they import of the course, directly or not.
+    """Return the files that a lesson's pack depends on: its exercises and their imports from the course, direct or indirect.
 
     The course's operators belong to them. A function that `behaviour="package.module:function"` names counts as imported.
     """
@@ -104,19 +107,19 @@ def pack_files_of(lesson: Lesson) -> list[Path]:
 
 
 def _named_functions(source: str) -> list[str]:
-    """The modules of the functions that strings in `source` name as "package.module:function"."""
+    """Return the modules of the functions that strings in `source` name as "package.module:function"."""
     texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
     return [text.partition(":")[0] for text in texts if isinstance(text, str) and _NAMED.fullmatch(text)]
 
 
 def _packages() -> dict[str, Path]:
-    """The packages of the course by their names: what lessons are given, and the references."""
+    """Return the course's packages by name: the given ones and the references."""
     references = references_folder()
     return {path.stem: path for folder in given_folders() for path in folder.iterdir()} | {references.name: references}
 
 
 def files_behind(names: Sequence[str], packages: dict[str, Path]) -> list[Path]:
-    """The files in `packages` that importing `names` runs, with what they import in turn and the data beside them."""
+    """Return the files in `packages` that importing `names` runs, including indirect imports and the data beside them."""
     left, asked, found = [*names], set[str](), dict[Path, None]()
     while left:
         name = left.pop()
@@ -131,7 +134,7 @@ def files_behind(names: Sequence[str], packages: dict[str, Path]) -> list[Path]:
 
 
 def modules_of(name: str, packages: dict[str, Path]) -> Iterator[tuple[Path, str]]:
-    """The files that `import name` runs, each with the name of its module; `name` may go on into the last one."""
+    """Yield the files that `import name` runs, each with its module's name. `name` may continue inside the last module."""
     module, *parts = name.split(".")
     place = packages.get(module)
     while place is not None:
@@ -144,9 +147,10 @@ def modules_of(name: str, packages: dict[str, Path]) -> Iterator[tuple[Path, str
 
 
 def imported_names(source: str, package: str = "", *, lazy: str = "") -> list[str]:
-    """The dotted names that `source` (a cell, or a module in `package`) imports; none where it is no plain Python.
+    """Return the dotted names that `source` (a cell, or a module in `package`) imports; empty if it is not plain Python.
 
-    With `lazy` that name alone, as a package's own `__getattr__` would import it: it tells type checkers from where.
+    With `lazy`, returns only that name, as a package's own `__getattr__` would import it: its import for type checkers says
+    from where.
     """
     try:
         tree = ast.parse(source)

@@ -1,4 +1,4 @@
-"""`attn init`: a small course; `attn new-lesson`: the four files of a lesson. Both complete: they build before the first edit."""
+"""Write a small course (`attn init`) or a lesson's four files (`attn new-lesson`). Both build before the first edit."""
 
 import re
 from collections.abc import Mapping
@@ -110,7 +110,7 @@ configure(c, course_id="$identity")
 
 
 def init(folder: Path, title: str) -> list[Path]:
-    """Write a course of one lesson below `folder`, which may exist; the files. Raises CourseError where a course is there."""
+    """Write a course of one lesson below `folder`, which may exist, and return the files. Raises CourseError if one is there."""
     root = folder / PACKAGE
     if root.exists():
         raise CourseError(f"expected no folder {root}, but it is there. Name another folder.")
@@ -145,9 +145,9 @@ def _lesson_files(root: Path, references: Path, name: str) -> dict[Path, str]:
 
 
 def new_lesson(name: str) -> list[Path]:
-    """Write the files of lesson `name`: `NN_slug`, or `NNx_slug` for a workshop.
+    """Write the files of lesson `name` (`NN_slug`, or `NNx_slug` for a workshop) and return them.
 
-    Raises CourseError, writing nothing, where a name or file is taken.
+    Raises CourseError, writing nothing, if a name or file is taken.
     """
     parts = lesson_names.parse(name)
     if parts is None:

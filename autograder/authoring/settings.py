@@ -1,4 +1,4 @@
-"""What a course says about itself in `course.toml`, read and checked."""
+"""Read and check a course's settings in `course.toml`."""
 
 import tomllib
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$")]
 
 
 class SettingsError(Exception):
-    """Something in course.toml is wrong; the message says what was expected, where, and what next."""
+    """A setting in course.toml is wrong. The message says what was expected, where, and what to do."""
 
 
 class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that can be set; the descriptions are what `attn init` writes beside each."""
+    """Every setting. `attn init` writes the descriptions beside them."""
 
     title: Annotated[Text, Meta(description="the course's title: on the site of `attn book`, on pages")]
     references: Annotated[
@@ -102,7 +102,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def read(path: Path) -> Settings:
-    """The settings in the file at `path`. Raises SettingsError, naming the field."""
+    """Return the settings in the file at `path`. Raises SettingsError naming the field."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -131,7 +131,7 @@ def _said(error: msgspec.ValidationError) -> str:
 
 
 def described() -> dict[str, str]:
-    """What each setting means, by its name."""
+    """Return the meaning of each setting, by name."""
     found = {}
     for table, struct in (("", Settings), ("style.", Style)):
         for field in msgspec.inspect.type_info(struct).fields:  # type: ignore[attr-defined]  # a struct's info has them
@@ -144,7 +144,9 @@ def _description(kind: msgspec.inspect.Type) -> str:
 
 
 def example(title: str, **values: str) -> str:
-    """The text of a course.toml with every setting and what it means; `values` are written as TOML, the others commented out."""
+    """Return the text of a course.toml with every setting and its meaning. `values` are written as TOML, the rest commented
+    out.
+    """
     known = described()
     lines = ["# What this course is. `attn` reads it; a setting that is commented out has its default.", ""]
     for field in msgspec.structs.fields(Settings):

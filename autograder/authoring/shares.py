@@ -1,15 +1,15 @@
-"""What a course sets about marks: the points of its exercises, and the share of them that a wrong answer keeps.
+"""Combine what a course sets about marks: the points of exercises, and the share of them that a wrong answer keeps.
 
 Authors state both beside the exercise (`points`, `outputs`, `keeps` of a misconception). A teacher overrides them in
-course.toml, in the tables `[points]` and `[keeps]`, under the names that this module reads:
+course.toml, in the tables `[points]` and `[keeps]`, under these names:
 
 ==============================  ==============================================================================
 ``"03.sdpa"``                   in `[points]`, the points of exercise `sdpa` of lesson 03
 ``"03.sdpa.unscaled"``          in `[keeps]`, the share that an answer with this named mistake keeps
-``"03.sdpa[1]"``                the share for the second output, where it is right in every case
+``"03.sdpa[1]"``                the share for the second output, if it is right in every case
 ``"03.sdpa.no_gradients"``      the share for one of the slips below, in this exercise
 ``"no_gradients"``              the same for every exercise of the course
-``"named_mistake"``             the share for a named mistake that has none of its own, in every exercise
+``"named_mistake"``             the share, in every exercise, for a named mistake that has no share of its own
 ==============================  ==============================================================================
 """
 
@@ -21,13 +21,13 @@ from difflib import get_close_matches
 from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.notebooks.lesson_names import LessonName
 
-AS_LIST = "as_list"  # the right numbers in a list where an array is asked for
-EXTRA_AXES = "extra_axes"  # the right numbers with further axes of length 1
+AS_LIST = "as_list"  # the right numbers in a list instead of an array
+EXTRA_AXES = "extra_axes"  # the right numbers with extra axes of length 1
 NO_GRADIENTS = "no_gradients"  # the right values, but gradients are missing or wrong
 CHANGED_INPUTS = "changed_inputs"  # the right result, but an input was changed in place
-AS_ARRAY = "as_array"  # the right number in an array or a tensor where a plain number is asked for
+AS_ARRAY = "as_array"  # the right number in an array or a tensor instead of a plain number
 OTHER_ORDER = "other_order"  # the right outputs in another order
-NAMED_MISTAKE = "named_mistake"  # one named mistake and nothing else, where the authors set no share for it
+NAMED_MISTAKE = "named_mistake"  # exactly one named mistake, for which the authors set no share
 SLIPS: dict[str, float] = {
     AS_LIST: 0.75,
     AS_ARRAY: 0.75,
@@ -42,17 +42,17 @@ _KEY = re.compile(r"(?P<lesson>\w+)\.(?P<exercise>[A-Za-z_]\w*)(?:\.(?P<name>\w+
 
 
 class SharesError(Exception):
-    """A name in `[points]` or `[keeps]` that is not in the course; the message says what was expected."""
+    """A name in `[points]` or `[keeps]` that is not in the course. The message says what was expected."""
 
 
 def with_points(lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float]) -> tuple[AnyExercise, ...]:
-    """`exercises` of `lesson` with the points that the course sets for them."""
+    """Return `exercises` of `lesson` with the points that the course sets for them."""
     own = {match["exercise"]: value for match, value in _of(lesson, points)}
     return tuple(replace(each, points=own[each.id]) if each.id in own else each for each in exercises)
 
 
 def shares_of(lesson: LessonName, exercises: Sequence[AnyExercise], keeps: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """For each exercise the shares by the name of a mistake, a slip or an output: the authors' own, then the course's."""
+    """Return each exercise's shares by mistake, slip or output. The course's shares override the authors'."""
     everywhere = SLIPS | {name: share for name, share in keeps.items() if name in SLIPS}
     found = {}
     for exercise in exercises:
@@ -68,7 +68,7 @@ def shares_of(lesson: LessonName, exercises: Sequence[AnyExercise], keeps: Mappi
 
 
 def _of(lesson: LessonName, table: Mapping[str, float]) -> list[tuple[re.Match[str], float]]:
-    """The entries of `table` that belong to `lesson`."""
+    """Return the entries of `table` that belong to `lesson`."""
     pairs = [(_KEY.fullmatch(key), value) for key, value in table.items()]
     return [(match, value) for match, value in pairs if match is not None and lesson.is_called(match["lesson"])]
 
@@ -76,7 +76,7 @@ def _of(lesson: LessonName, table: Mapping[str, float]) -> list[tuple[re.Match[s
 def check_names(
     lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float], keeps: Mapping[str, float]
 ) -> None:
-    """Raises SharesError where one of the tables names something that `lesson` does not have, or has a key of no known form."""
+    """Raise SharesError if a table names something that `lesson` doesn't have, or has a key of an unknown form."""
     for table, entries in (("points", points), ("keeps", keeps)):
         for key in entries:
             if _KEY.fullmatch(key) is None and not (table == "keeps" and key in SLIPS):

@@ -1,4 +1,4 @@
-"""The pages of `docs/` on the site of `attn book`: the same text, its links leading to pages of the site or to the repository."""
+"""Put the pages of `docs/` on the site of `attn book`, with links to pages of the site or to the repository."""
 
 import os
 import re
@@ -12,10 +12,10 @@ _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 
 
 def pages(folder: Path, repository: str = "") -> dict[str, str]:
-    """The Markdown of each page below `folder`, by its name on the site; none where there is no such folder, as in a wheel.
+    """Return the Markdown of each page below `folder`, by its name on the site; empty if there is no folder, as in a wheel.
 
-    A link to another of these pages leads to it. Any other relative link leads to the file in `repository`, and is plain text
-    where there is none.
+    A link to another of these pages leads to it. Any other relative link leads to the file in `repository`, or becomes plain
+    text if there is none.
     """
     files = {path: _name(path.relative_to(folder)) for path in sorted(folder.rglob("*.md"))}
 
@@ -34,12 +34,12 @@ def pages(folder: Path, repository: str = "") -> dict[str, str]:
 
 
 def pictures(folder: Path) -> list[Path]:
-    """The pictures that pages of `folder` show."""
+    """Return the pictures that pages in `folder` show."""
     return sorted(folder.glob("*.svg"))
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Sort the pages as the site lists them: first what a learner asks for, last what only a teacher does.
+    """Sort the pages as the site lists them: what learners ask for first, what only teachers do last.
 
     >>> in_order(["grader", "teaching", "learning", "teaching-term"])
     ['learning', 'grader', 'teaching', 'teaching-term']
@@ -48,5 +48,5 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def _name(path: Path) -> str:
-    """`teaching/marks.md` is `teaching-marks` on the site."""
+    """Return the page's name on the site: `teaching/marks.md` becomes `teaching-marks`."""
     return "-".join(path.with_suffix("").parts).lower()

@@ -1,16 +1,17 @@
-"""`attn style`: what a lesson's text still lacks, each finding with file and line. Reads the text alone and runs nothing.
+"""Find what a lesson's text still lacks, with file and line (`attn style`). Reads the text and runs nothing.
 
 The rules, and what satisfies them:
 
-- *figure*: a code cell that draws says what is seen: `alt="…"` in the call, or `# alt: …` in the cell. A markdown image has its
-  text in the brackets. What draws is set in course.toml: `[style] drawing = ["Drawing", "figure", …]`.
-- *exercise*: an answer cell stands below a heading `### Exercise NN.k: Title`, numbered through the lesson, and its declaration
-  states `minutes` and `difficulty`. A heading has one exercise. Predictions may stand anywhere.
+- *figure*: a code cell that draws describes the figure: `alt="…"` in the call, or `# alt: …` in the cell. A Markdown image
+  has its text in the brackets. course.toml sets which calls draw: `[style] drawing = ["Drawing", "figure", …]`.
+- *exercise*: an answer cell follows a heading `### Exercise NN.k: Title`, numbered through the lesson, and its declaration
+  states `minutes` and `difficulty`. Each heading has one exercise. Predictions may be anywhere.
 - *sentence*: at most 40 words, a formula counting as one.
-- *claim*: a block quotation (`> …`) of twelve words or more, and a quotation of eight in “…” or "…", has a link in its paragraph.
-- *symbol*: a letter in a formula stands in the glossary, or in `<!-- local symbols: z, u -->` where one lesson alone uses it.
-- *prose* and *limit*, in a lesson whose front matter states its `kind`: sentences, colons and brackets as in well-edited texts
-  (see `prose`); words, minutes, exercises and the box `Common claim, tested` (see `limits`).
+- *claim*: a block quotation (`> …`) of twelve words or more, and a quotation of eight in “…” or "…", has a link in its
+  paragraph.
+- *symbol*: a letter in a formula is in the glossary, or in `<!-- local symbols: z, u -->` if only this lesson uses it.
+- *prose* and *limit*, in a lesson whose front matter states its `kind`: sentences, colons and brackets as in well-edited
+  texts (see `prose`); words, minutes, exercises and the box `Common claim, tested` (see `limits`).
 """
 
 import re
@@ -33,12 +34,12 @@ _LINK = re.compile(r"\]\(https?://|<https?://|\]\(#|\]\(\.?\.?/?[\w/]+\.(?:md|ip
 _WORDS_THAT_ARE_NOT_SYMBOLS = re.compile(
     r"\\(?:mathrm|text|operatorname\*?|textbf|mathtt|texttt|tag)\{[^{}]*\}|\\begin\{\w+\*?\}|\\end\{\w+\*?\}"
 )
-_INDICES = frozenset("ijktlrnmNTed")  # that run over rows, heads, steps; e and d as in exp and differentials
+_INDICES = frozenset("ijktlrnmNTed")  # indices over rows, heads and steps; e and d as in exp and differentials
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to mend."""
+    """One thing to fix."""
 
     path: Path
     line: int
@@ -51,7 +52,7 @@ class Finding:
 
 @dataclass
 class Part:
-    """A piece of a lesson's text: "text" or "code", where it begins, and the answer it holds, if any."""
+    """A piece of a lesson's text: "text" or "code", its first line, and the answer it holds, if any."""
 
     kind: str
     line: int
@@ -60,12 +61,12 @@ class Part:
 
 
 def enforced() -> bool:
-    """Whether `attn build --check` fails on findings: `[style] enforced = true` in course.toml."""
+    """Return whether `attn build --check` fails on findings: `[style] enforced = true` in course.toml."""
     return settings().style.enforced
 
 
 def findings(lesson: Lesson) -> list[Finding]:
-    """What `lesson` still lacks, by line."""
+    """Return what `lesson` still lacks, by line."""
     text = lesson.path.read_text(encoding="utf-8")
     parts = list(_parts(text))
     found = [*_figures(lesson, parts), *_exercises(lesson, parts), *_symbols(lesson, parts, text)]
@@ -77,7 +78,7 @@ def findings(lesson: Lesson) -> list[Finding]:
 
 
 def _parts(text: str) -> Iterator[Part]:
-    """The cells of MyST notebook text with the lines on which they begin; the front matter is left out."""
+    """Yield the cells of MyST notebook text with their first lines, without the front matter."""
     lines = text.splitlines()
     start = lines.index("---", 1) + 1 if lines and lines[0] == "---" else 0
     held: list[str] = []
@@ -187,7 +188,7 @@ def _claims(lesson: Lesson, part: Part) -> Iterator[Finding]:
 
 
 def _paragraphs(source: str, *, quotations: bool = False) -> Iterator[tuple[int, str]]:
-    """Each paragraph, list item and quotation with its offset; code, tables and displayed formulas are left out."""
+    """Yield each paragraph, list item and quotation with its offset, without code, tables and displayed formulas."""
     text = re.sub(r"(?ms)^(`{3,}|~{3,}).*?^\1\s*$", lambda m: re.sub(r"[^\n]", " ", m[0]), source)
     text = re.sub(r"(?ms)\$\$.*?\$\$", lambda m: re.sub(r"[^\n]", " ", m[0][:-1]) + " ", text)
     text = re.sub(r"(?m)^\|.*$", lambda m: " " * len(m[0]), text)
@@ -218,7 +219,7 @@ def _symbols(lesson: Lesson, parts: list[Part], text: str) -> Iterator[Finding]:
 
 
 def _letters(latex: str) -> list[str]:
-    r"""The letters of a formula that stand for something, without their indices: `$\alpha_j v_j$` has \alpha and v."""
+    r"""Return the letters of a formula that name something, without their indices: `$\alpha_j v_j$` has \alpha and v."""
     plain = _WORDS_THAT_ARE_NOT_SYMBOLS.sub(" ", latex)
     plain = re.sub(r"[_^]\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\\?\w)", " ", plain)
     plain = re.sub(r"\\(?:mathcal|mathbf|mathbb|hat|bar|tilde|vec|boldsymbol)\s*\{?\s*(\w)\}?", r" \1 ", plain)

@@ -1,7 +1,7 @@
-"""The grader's own exam: does it pass what is right, catch what is wrong, and call each mistake by its name?
+"""Examine the grader: it must pass what is right, catch what is wrong, and call each mistake by its name.
 
-For every exercise: the reference gets full marks, the blank gets zero, every misconception is caught **under its own
-name**, every accepted variant gets full marks. The mutation score is the share of misconceptions so caught.
+For every exercise, the reference gets full marks, the blank gets zero, every misconception is caught **under its own name**,
+and every accepted variant gets full marks. The mutation score is the share of misconceptions caught this way.
 """
 
 import time
@@ -25,12 +25,12 @@ from autograder.packs import make_pack
 
 HIDDEN_LIKE_SEEDS = (make_pack.VISIBLE_SEED, 20_240_229, 7)
 MARGIN = 100.0
-LIGHT, MANY, FEWER = 1.0, 100, 30  # a lesson whose inputs are drawn and answered in so many seconds is asked with more seeds
+LIGHT, MANY, FEWER = 1.0, 100, 30  # a lesson whose pack takes less than LIGHT seconds gets MANY seeds, others get FEWER
 
 
 @dataclass
 class Verdict:
-    """What `attn verify` found for one exercise; `problems` is empty where all is well."""
+    """The result of `attn verify` for one exercise. `problems` is empty if all is well."""
 
     lesson: str
     exercise: str
@@ -43,12 +43,12 @@ class Verdict:
 
 
 def blank(*_: Any, **__: Any) -> Any:
-    """What a released stub does: `verify` asks whether a blank answer gets no points."""
+    """Raise as a released stub does, so `verify` can check that a blank answer gets no points."""
     raise NotImplementedError  # on purpose: this is the blank answer
 
 
 def seeds_of(lesson: Lesson) -> tuple[int, ...]:
-    """As many seeds as a thorough examination of the lesson takes: many where it is light, fewer where it is heavy."""
+    """Return the seeds for a thorough examination of the lesson: many for a light lesson, fewer for a heavy one."""
     begun = time.perf_counter()
     lesson.pack(seed=HIDDEN_LIKE_SEEDS[-1], naming="listed")
     count = MANY if time.perf_counter() - begun < LIGHT else FEWER
@@ -56,7 +56,7 @@ def seeds_of(lesson: Lesson) -> tuple[int, ...]:
 
 
 def verify_lesson(lesson: Lesson, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> list[Verdict]:
-    """A verdict for each exercise of the lesson, over the visible pack and others like the hidden one."""
+    """Return a verdict on each exercise of the lesson, over the visible pack and others like the hidden one."""
     return [verify_exercise(lesson.slug, exercise, seeds=seeds) for exercise in lesson.exercises()]
 
 
@@ -109,19 +109,19 @@ def verify_exercise(lesson: str, exercise: AnyExercise, *, seeds: Sequence[int] 
 
 
 def grade(record: ExerciseRecord, answer: Any) -> Result:
-    """`answer` judged on every case of `record`, in this process."""
+    """Judge `answer` on every case of `record`, in this process."""
     return judged(record, [observe(answer, case.probe) for case in record.cases])
 
 
 def _always_raised(record: ExerciseRecord, mistake: Misconception) -> str | None:
-    """The exception with which a mistake ends in every case in which it shows, or None."""
+    """Return the exception that a mistake raises in every case in which it shows, or None."""
     seen = [case.mistakes[name] for case in record.cases for name in mistake.answers() if name in case.mistakes]
     failures = [one.failure for one in seen if one.failure is not None]
     return f"{failures[0].type}: {failures[0].message}" if failures and len(failures) == len(seen) else None
 
 
 def _sure(record: ExerciseRecord, said: Diagnosis) -> bool:
-    """Whether a name is said as certainly as it can be: what is seen through exceptions alone is never certain."""
+    """Return whether a name is as certain as it can be. What only exceptions show is never certain."""
     name = said.known[0].id
     stored = [case.mistakes[name] for case in record.cases if name in case.mistakes]
     return said.certain or all(seen.failure is not None for seen in stored)
@@ -135,27 +135,27 @@ def _verify_prediction(lesson: str, prediction: Prediction) -> Verdict:
 
 
 def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
-    """How many times the tolerance the mistake's arrays differ from the expected ones on this case."""
+    """Return by how many times the tolerance the mistake's arrays differ from the expected ones on this case."""
     seen = case.mistakes.get(mistake)
     if seen is None:
         return 0.0
     if seen.failure is not None or seen.value is None or case.expected.value is None or seen.mutated:
         return float("inf")
     if _exact(case.expected.value) != _exact(seen.value):
-        return float("inf")  # another count, flag or word beside the arrays
+        return float("inf")  # a different count, flag or word beside the arrays
     pairs = list(zip(case.expected.value.arrays, seen.value.arrays, strict=False))
     pairs += [(g, seen.grads[n]) for n, g in case.expected.grads.items() if g is not None and seen.grads.get(n) is not None]  # type: ignore[misc]  # None is excluded just before
     if any(g is not None and seen.grads.get(n) is None for n, g in case.expected.grads.items()):
         return float("inf")
     if len(case.expected.value.arrays) != len(seen.value.arrays) or not pairs:
-        return float("inf")  # another structure, or plain scalars: no arrays to measure
+        return float("inf")  # a different structure, or plain scalars: no arrays to measure
     worst = 0.0
     for want, got in pairs:
         if (
             want.shape != got.shape
             or want.dtype.kind != got.dtype.kind
             or want.dtype.itemsize > got.dtype.itemsize
-            or (want.dtype == np.float16 and got.dtype != np.float16)  # 16 bits are asked for
+            or (want.dtype == np.float16 and got.dtype != np.float16)  # 16 bits are required
             or want.dtype.kind not in "fc"
         ):
             return float("inf")
@@ -166,7 +166,7 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
 
 
 def _exact(value: EncodedValue) -> list[tuple[str, Any]]:
-    """The leaves that are right or wrong and nothing between: integers, booleans, text, None."""
+    """Return the leaves that are either right or wrong, with nothing in between: integers, booleans, text, None."""
     return [(path, leaf.content) for path, leaf in value.leaves() if not isinstance(leaf.content, float | np.ndarray)]
 
 

@@ -1,4 +1,4 @@
-"""How much work an exercise and a lesson are: the lines under their headings, and a lesson's minutes."""
+"""Estimate the work in an exercise and a lesson: the lines under their headings, and a lesson's minutes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,20 +9,20 @@ from autograder.diagnosis.explain import effort
 from autograder.judging.exercise import AnyExercise
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_figure, is_grade
 
-# With these the sums come within about a tenth of what those wrote down who solved the lessons.
-WORDS_A_MINUTE = 140  # a text on mathematics, read to be understood
-LINES_A_MINUTE = 8  # of code that is given and has to be read
-FIGURE_MINUTES = 0.75  # to look at what a folded cell draws
+# With these figures, the sums come within about a tenth of the times noted by people who solved the lessons.
+WORDS_A_MINUTE = 140  # mathematical text, read for understanding
+LINES_A_MINUTE = 8  # given code that has to be read
+FIGURE_MINUTES = 0.75  # for looking at what a folded cell draws
 WRITTEN_MINUTES = 6
 COMPARE = "when you have written your answer, compare it with ours:"
 HEADING = re.compile(r"^### Exercise (\d\d[a-z]?)\.(\d+): +(\S.*)$", re.MULTILINE)
-STOP = "**A good place to stop.**"  # a paragraph that begins so ends a sitting; the lesson's first stands alone
+STOP = "**A good place to stop.**"  # a paragraph that begins like this ends a sitting; the lesson's first part must stand alone
 _STOP = re.compile(rf"^(?={re.escape(STOP)})", re.MULTILINE)
 _ANY_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 
 
 def announce(notebook: Any, exercises: Mapping[str, AnyExercise]) -> None:
-    """Under the title how long the lesson takes, under each exercise's heading what its answer cells ask for. In place."""
+    """Write the lesson's duration under the title and each exercise's points and effort under its heading. In place."""
     spent = sittings(notebook, exercises)
     at: tuple[Any, int] | None = None
     asked: list[Any] = []
@@ -45,7 +45,7 @@ def _insert(cell: Any, end: int, line: str) -> None:
 
 
 def _line(answers: Sequence[Any], exercises: Mapping[str, AnyExercise]) -> str:
-    """Of one answer, or of several under one heading: the sum of the points, and the effort of each."""
+    """Return the line for the answers under one heading: the sum of their points, and the effort of each."""
     declared = [exercises[name] for cell in answers if (name := str(grade_id(cell))) in exercises]
     written = [float(grader(cell).get("points", 0)) for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
     points = sum(exercise.points for exercise in declared)
@@ -54,7 +54,7 @@ def _line(answers: Sequence[Any], exercises: Mapping[str, AnyExercise]) -> str:
         f"about {_written_minutes(c):g} minutes · in words" for c in answers if grade_id(c) not in exercises and is_grade(c)
     ]
     asked = [_points(points)] if declared or not written else []
-    asked += [f"{_points(sum(written))} marked by hand"] if written else []  # no check counts them
+    asked += [f"{_points(sum(written))} marked by hand"] if written else []  # no check counts these
     line = f"*{' and '.join(asked)} · {'; '.join(dict.fromkeys(parts))}*"
     ours = [f'`solution("{grade_id(cell)}")`' for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
     return f"{line} · *{COMPARE}* {', '.join(ours)}" if ours else line
@@ -65,22 +65,20 @@ def _points(points: float) -> str:
 
 
 def _written_minutes(cell: Any) -> float:
-    """What the author says that a question in words takes: `+++ {"nbgrader": {…}, "minutes": 12}`."""
+    """Return the author's estimate for a written question: `+++ {"nbgrader": {…}, "minutes": 12}`."""
     return float(cell.metadata.get("minutes", WRITTEN_MINUTES))
 
 
 def minutes(lesson: Lesson) -> int:
-    """An estimate, to the next five minutes: text read, given code read, figures looked at, and what each exercise
-    says that it takes."""
-    import jupytext  # with what it brings, a third of the time that `attn grade` takes to start
+    """Estimate a lesson's minutes, rounded up to five: reading text and given code, looking at figures, and each exercise."""
+    import jupytext  # with its imports, a third of the time that `attn grade` takes to start
 
     exercises = {exercise.id: exercise for exercise in lesson.exercises()}
     return _round(sum(sittings(jupytext.read(lesson.path), exercises)))
 
 
 def sittings(notebook: Any, exercises: Mapping[str, AnyExercise]) -> list[float]:
-    """The minutes of the lesson up to where a paragraph begins with `STOP`, and those after it (up to the next, and so on);
-    without one, of all of it."""
+    """Return the minutes of each sitting. A paragraph that begins with `STOP` ends one; without it, there is one sitting."""
     spent, left = [0.0], dict(exercises)
     for cell in notebook.cells:
         asked = left.pop(str(exercise_of(cell) or grade_id(cell)), None)
@@ -103,7 +101,7 @@ def _round(spent: float) -> int:
 
 
 def _time(spent: Sequence[float]) -> str:
-    """What stands under a lesson's title.
+    """Return the line under a lesson's title.
 
     >>> _time([31.0]), _time([52.0, 66.0])
     ('*About 35 minutes.*', '*Two sittings: about 55 minutes to the good place to stop, then about 70.*')

@@ -1,4 +1,4 @@
-"""`attn`: one command for learners, authors and instructors. These modules parse and print; the work is done elsewhere."""
+"""`attn`: one command for learners, authors and instructors. These modules parse and print; other packages do the work."""
 
 import argparse
 import contextlib
@@ -21,15 +21,15 @@ from autograder.sandbox.process import SandboxUnavailable
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `attn`; returns the exit status (0 well, 1 something to mend, 2 wrong use)."""
+    """Run `attn` and return the exit status: 0 fine, 1 something to fix, 2 wrong use or an error, 130 stopped by Ctrl-C."""
     spare_grammars()
-    if argv is None:  # a process of our own
-        gc.set_threshold(50_000, 20, 20)  # Python's would look through every import's objects, again and again
-    for stream in (sys.stdout, sys.stderr):  # a redirected stream may not know √ or ✓ (cp1252, ASCII)
+    if argv is None:  # started as its own process
+        gc.set_threshold(50_000, 20, 20)  # Python's default would scan all imported objects again and again
+    for stream in (sys.stdout, sys.stderr):  # a redirected stream may not support √ or ✓ (cp1252, ASCII)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     parser, words = _parser(), list(sys.argv[1:] if argv is None else argv)
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could stand here
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         with contextlib.suppress(ImportError):
             import argcomplete
 
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _database(error: Exception) -> str | None:
-    """What is the matter with the gradebook's file, where it is that: SQLAlchemy need not be there to be asked."""
+    """Return what is wrong with the gradebook's file, or None for other errors. Doesn't import SQLAlchemy."""
     text = str(getattr(error, "orig", ""))
     if not type(error).__module__.startswith("sqlalchemy") or not text:
         return None
@@ -91,7 +91,7 @@ def _what_next(error: OSError) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what comes nearest to a command that does not exist, instead of listing twenty."""
+    """Suggests the command nearest to an unknown one instead of listing twenty."""
 
     def error(self, message: str) -> NoReturn:
         match = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)

@@ -1,4 +1,4 @@
-"""`python -m autograder.cli` is `attn`."""
+"""Run `attn` as `python -m autograder.cli`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`attn` for authors: build, verify, book, lite, new-lesson."""
+"""`attn` for authors: build, verify, style, book, lite, init, new-lesson."""
 
 import argparse
 import json
@@ -81,7 +81,7 @@ def _chosen(words: Sequence[str]) -> list[Any]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    if arguments.check:  # lessons that are executed have all threads: some of them time what they do
+    if arguments.check:  # lessons that are executed keep all threads, because some time what they do
         one_thread()
     from autograder.authoring import make_release, readme_tables, style
     from autograder.cli.instructor_output import counted, steps_bar
@@ -170,7 +170,7 @@ def _book(arguments: argparse.Namespace) -> int:
 
     try:
         to = course_root() / "book"
-    except CourseError:  # no clone: the course that is installed, and a site in this folder
+    except CourseError:  # no clone: use the installed course, and write the site to this folder
         os.environ["ATTN_COURSE"], to = str(learners_course()), Path("book").resolve()
     folder = arguments.to or to
     if arguments.live:
@@ -195,7 +195,7 @@ def _lite(arguments: argparse.Namespace) -> int:
 
     try:
         course_root()
-    except CourseError:  # no clone: the course that is installed
+    except CourseError:  # no clone: use the installed course
         os.environ["ATTN_COURSE"] = str(learners_course())
     made = lite.build(book.chapters(), arguments.folder, pyodide_folder=arguments.pyodide)
     print(f"wrote {len(made)} notebooks; serve {arguments.folder} with any web server")

@@ -1,4 +1,4 @@
-"""`attn bench`: how fast a class is graded here, and how much faster than by plain nbgrader."""
+"""`attn bench`: measure how fast a class is graded on this machine, and how much faster than with plain nbgrader."""
 
 import argparse
 import json

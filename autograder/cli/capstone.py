@@ -1,4 +1,4 @@
-"""`attn capstone`: score a submitted file, or a class's, and show the leaderboard."""
+"""`attn capstone`: score a submitted file, or those of a class, and show the leaderboard."""
 
 import argparse
 import json

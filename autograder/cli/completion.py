@@ -1,4 +1,4 @@
-"""What Tab completes in a learner's shell: lessons, and the exercises of one."""
+"""Complete lessons and exercises with Tab in a learner's shell."""
 
 import argparse
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from autograder.notebooks.lesson_names import label_of
 
 
 def completed(action: argparse.Action, words: Callable[..., list[str]]) -> None:
-    """Let argcomplete ask `words` what the argument could be."""
+    """Let argcomplete call `words` for the possible values of the argument."""
     action.completer = words  # type: ignore[attr-defined]  # the place where it looks
 
 
 def lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """The lessons of the workspace, by their numbers."""
+    """Return the numbers of the workspace's lessons."""
     from autograder.workspace import folder as workspace
 
     try:
@@ -24,7 +24,7 @@ def lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def targets(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Lessons; once one is named, its exercises."""
+    """Return the lessons, or once a lesson is named, its exercises."""
     from autograder.workspace import folder as workspace
 
     head, dot, _tail = prefix.partition(".")

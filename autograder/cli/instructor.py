@@ -1,4 +1,4 @@
-"""`attn` for instructors: collect, grade, feedback, report, demo."""
+"""`attn` for instructors: collect, grade, mark, feedback, report, demo."""
 
 import argparse
 import contextlib
@@ -67,7 +67,7 @@ def register(add: Add) -> None:
 
 
 _MIB = 1 << 20
-# option, field of `sandbox.Limits`, unit, how much of the field's unit that is, help
+# option, field of `sandbox.Limits`, unit, the unit's size in the field's unit, help
 _LIMITS = (
     ("--budget", "budget_s", "S", 1, "seconds for a submission: cells, exercises and second attempts together"),
     ("--wall", "wall_s", "S", 1, "seconds for all cells of a submission together"),

@@ -1,4 +1,4 @@
-"""Terminal tables, by rich: coloured on a terminal, plain off it, with symbols that say the same as the colours."""
+"""Print tables with rich: coloured on a terminal, plain elsewhere, with symbols that say the same as the colours."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ SAID = {
 
 
 def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> None:
-    """The mutation score per exercise and in total, then every problem in full."""
+    """Print the mutation score per exercise and in total, then every problem in full."""
     table = Table("lesson", "exercise", "misconceptions caught", "variants full", "blank = 0", title="attn verify")
     for v in verdicts:
         table.add_row(
@@ -53,7 +53,7 @@ def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> N
 
 
 def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None = None) -> None:
-    """The class: a row for each student, then what a person should look at."""
+    """Print the class: a row per student, then what a person should look at."""
     columns = ["student", "score", "of", "right", "what went wrong", "remarks", "seconds"]
     if expected is not None:
         columns.insert(3, "deserved")
@@ -88,7 +88,7 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
 
 
 def change_lines(graded: "ClassReport") -> list[str]:
-    """Whose marks differ from those of the run before, a line for each student; empty where nobody was graded again."""
+    """Return a line for each student whose marks changed since the run before; empty if nobody was graded again."""
     again = {row.student for row in graded.rows if any(change.student == row.student for change in graded.changed)}
     if not again:
         return ["No marks change."] if graded.dry else []
@@ -104,7 +104,7 @@ def change_lines(graded: "ClassReport") -> list[str]:
 
 
 def counted(number: int, noun: str) -> str:
-    """Write the number with its noun.
+    """Return the number with its noun.
 
     >>> counted(1, "page"), counted(2, "page")
     ('1 page', '2 pages')
@@ -113,7 +113,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def grading_bench_lines(found: Mapping[str, Any]) -> list[str]:
-    """Both graders side by side, and the ratios."""
+    """Return both graders side by side, and the ratios."""
     lines = [f"{found['students']} submissions of {found['lesson']}:  wall s   CPU s   a minute"]
     for name, label in (("plain", "nbgrader autograde"), ("ours", f"attn grade --workers {found['workers']}")):
         row = found[name]
@@ -127,7 +127,7 @@ def grading_bench_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def growth_lines(rows: Sequence[Mapping[str, float]]) -> list[str]:
-    """What `attn grade --feedback` costs, by size of the class."""
+    """Return what `attn grade --feedback` costs, by size of the class."""
     lines = ["submissions  wall s   CPU s  CPU s each  gradebook MB"]
     for row in rows:
         cells = (row["students"], row["wall_s"], row["cpu_s"], row["cpu_s_each"], row["gradebook_bytes"] / 1e6)
@@ -136,13 +136,13 @@ def growth_lines(rows: Sequence[Mapping[str, float]]) -> list[str]:
 
 
 class Steps:
-    """A progress bar with a line above it for each step that is done; on a terminal only, where stdout stays clean."""
+    """A progress bar with a line above it for each finished step. Appears only on a terminal, on stderr."""
 
     def __init__(self, bar: Any, task: Any):
         self._bar, self._task, self._started = bar, task, time.perf_counter()
 
     def done(self, line: str, done: int, total: int) -> None:
-        """Say what is finished, and move the bar to `done` of `total`."""
+        """Print what is finished, and move the bar to `done` of `total`."""
         if not self._bar.disable:
             self._bar.console.print(line, markup=False, highlight=False)
         self.count(done, total)
@@ -155,7 +155,7 @@ class Steps:
 
 @contextmanager
 def steps_bar(title: str, total: int | None = None) -> Iterator[Steps]:
-    """Show a bar called `title` on stderr from the first moment, with count, rate and time left; nothing off a terminal."""
+    """Show a bar called `title` on stderr at once, with count, rate and elapsed time; nothing if stderr is not a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
@@ -167,7 +167,7 @@ def steps_bar(title: str, total: int | None = None) -> Iterator[Steps]:
 
 @contextmanager
 def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]]":
-    """A bar for a class that is graded, with a line for each student; yields what moves it."""
+    """Yield a callback that moves a bar for a class being graded, with a line for each student."""
     with steps_bar(title) as steps:
 
         def move(row: "StudentRow", done: int, total: int) -> None:
@@ -183,7 +183,7 @@ def _what(name: str, state: "ExerciseRow") -> str:
 
 
 def print_blind(told: "Sequence[Told]") -> None:
-    """Each answer with what was said of it, then the counts."""
+    """Print each answer with what was said about it, then the counts."""
     from autograder.grading.trials.blind import OUTCOMES, tally
 
     console = Console()

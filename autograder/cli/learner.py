@@ -142,7 +142,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.target is None:
         begun, problems = rerun.started(folder)
         wanted: list[tuple[str, list[str] | None]] = [(lesson, None) for lesson in begun]
-        for problem in problems:  # one notebook that was renamed or damaged does not cost the others their check
+        for problem in problems:  # a renamed or damaged notebook doesn't stop the others from being checked
             print(f"attn: {problem}", file=sys.stderr)
         if not wanted:
             raise CourseError("expected an answer in one of your notebooks, found none. Write one (`attn lab`), and save.")
@@ -160,7 +160,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _steps(folder: Path, checked: Sequence["Checked"]) -> list[str]:
-    """A line for each lesson of `checked`: how far it is, and what is next."""
+    """Return a line for each lesson in `checked`: how far it is, and what is next."""
     from autograder.workspace.in_cells.overview import ahead
 
     last = {one.lesson: one.exercise for one in checked}

@@ -1,4 +1,4 @@
-"""What learners' commands print: coloured on a terminal, plain off it; symbols and words say the same as the colours."""
+"""Print for learners: coloured on a terminal, plain elsewhere, with symbols and words that say the same as the colours."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,19 +20,24 @@ if TYPE_CHECKING:
     from autograder.workspace.submit import HandIn
     from autograder.workspace.update import Carried
 
-COLOUR = {"pass": "green", "part": "yellow", "fail": "red", "todo": "bright_black"}  # the terminal's own: right on any ground
+COLOUR = {
+    "pass": "green",
+    "part": "yellow",
+    "fail": "red",
+    "todo": "bright_black",
+}  # readable on any background
 STATE = {"pass": "✓", "part": "!", "fail": "✗"}
 BAR = 24
 
 
 def console_for(width: int = 100) -> Console:
-    """Standard output: as wide as the terminal is, or `width` where it is none."""
+    """Return standard output, as wide as the terminal, or `width` columns if it is not a terminal."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(width=width, highlight=False)
 
 
 def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> None:
-    """Progress: a bar in all and for each lesson; the exercises of the lessons that were begun (or of `every` one)."""
+    """Print the progress: a bar overall and for each lesson, and the exercises of the lessons begun (or of `every` lesson)."""
     console = console_for()
     score, points = (sum(row[key] for row in rows) for key in ("score", "points"))
     console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points by checks in {len(rows)} lessons"))
@@ -64,9 +69,9 @@ def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> N
 
 
 def print_lesson(row: Mapping[str, Any], *, later: str | None = None) -> None:
-    """Where one lesson stands: each exercise with its title, its points and how often it was checked; each question in words.
+    """Print one lesson: each exercise with title, points and number of checks, and each question in words.
 
-    `later` is the core notebook after it, which is next once this one is done.
+    `later` is the next core notebook, which is suggested once this one is done.
     """
     console = console_for()
     head = Text.assemble(
@@ -130,14 +135,16 @@ def _next(console: Console, rows: Sequence[Mapping[str, Any]], done: str = "All 
 
 
 def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any]] = (), steps: Sequence[str] = ()) -> None:
-    """The panel of each check, its first line in colour, and a line for all; what is next, and open of the questions `words`."""
+    """Print the panel of each check with its first line in colour, a line for all, what is next, and the open questions in
+    `words`.
+    """
     console = console_for()
     for one in checked:
         first, _, rest = one.text.partition("\n")
         console.print(Text(first, style=f"bold {COLOUR[one.status]}"), soft_wrap=True)
         if one.stopped:
             console.print(Text(f"  Your cell stops with {one.stopped}"), soft_wrap=True)
-        if rest and (one.status != "todo" or len(checked) == 1):  # how to begin need not be said each time
+        if rest and (one.status != "todo" or len(checked) == 1):  # how to begin isn't repeated each time
             console.print(Text(f"{rest}\n"), soft_wrap=True)
         elif one.status == "todo" and one.unread:
             console.print(Text(f"  {one.headline}\n"), soft_wrap=True)
@@ -153,7 +160,7 @@ def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any
 
 
 def print_finding(finding: "Finding") -> None:
-    """One line of the doctor's, and below it the way to mend it."""
+    """Print one line of the doctor's report, and below it how to fix the problem."""
     console = console_for()
     line = Text.assemble((f"{STATE[finding.status]} {finding.name:<9}", COLOUR[finding.status]), f" {finding.said}")
     console.print(line, soft_wrap=True)
@@ -162,7 +169,7 @@ def print_finding(finding: "Finding") -> None:
 
 
 def print_hint(hint: "Hint", *, answers: bool) -> None:
-    """One hint, and how to get the next; after the last, our answer where this machine has `answers`."""
+    """Print one hint and how to get the next one; after the last, how to get our answer if this machine has the `answers`."""
     console = console_for()
     name = f"{label_of(hint.lesson)}.{hint.exercise}"
     if not hint.total:
@@ -179,14 +186,14 @@ def print_hint(hint: "Hint", *, answers: bool) -> None:
 
 
 def print_solution(name: str, text: str) -> None:
-    """The reference's answer to an exercise, or ours to a question in words."""
+    """Print the reference's answer to an exercise, or ours to a question in words."""
     console = console_for()
     console.print(Text(f"{name} · our answer", style="bold"))
     console.print(Padding(Text(text), (0, 0, 0, 2), expand=False), soft_wrap=True)
 
 
 def print_handin(handin: "HandIn") -> None:
-    """Where the archive is, and what to know before it is uploaded."""
+    """Print where the archive is, and what to know before uploading it."""
     console = console_for()
     for remark in handin.remarks:
         console.print(Text.assemble(("! ", COLOUR["part"]), remark))
@@ -197,7 +204,7 @@ def print_handin(handin: "HandIn") -> None:
 
 
 def print_carried(carried: Sequence["Carried"], workspace: Path) -> None:
-    """What an update did to each lesson."""
+    """Print what an update did to each lesson."""
     console = console_for()
     if not carried:
         console.print("Nothing to update: your lessons are the course's.")
@@ -218,7 +225,7 @@ def print_carried(carried: Sequence["Carried"], workspace: Path) -> None:
 
 
 def ask(question: str) -> bool | None:
-    """The answer to a yes-no question; None where there is nobody to ask."""
+    """Ask a yes-no question and return the answer, or None if there is no terminal."""
     if not sys.stdin.isatty():
         return None
     return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

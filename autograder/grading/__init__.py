@@ -1,8 +1,8 @@
-"""From a class's submissions to marks: collected, marked in sandboxes, written by one hand, told to students and instructor.
+"""Turn a class's submissions into marks, feedback pages and a report.
 
-In: submitted notebooks and the release. Out: nbgrader's gradebook, feedback pages, the class report.
-`collect` reads uploads, `grade` does a class: `rehearsal` tries the lesson itself, `workers` says where each submission is
-marked (`marking`), `write_results` writes what came out (`gradebook` its rows), `ledger` remembers, `grades` says what each is
-worth today (`roster`: who has more time), `reports` tells. `trials` puts the grader itself to the test.
-May import everything below it: `sandbox`, `authoring`, `diagnosis`, `notebooks`, `judging`.
+In: submitted notebooks and the release. Out: nbgrader's gradebook, feedback pages, the class report. `collect` reads
+uploads. `grade` grades a class: `rehearsal` first tries the lesson itself, `workers` decides where each submission is marked
+(`marking`), `write_results` writes the outcome (its rows through `gradebook`), and `ledger` remembers it. `grades` says what
+each submission is worth today (`roster`: who has more time), `reports` presents the results, and `trials` tests the grader
+itself. May import everything below it: `sandbox`, `authoring`, `diagnosis`, `notebooks`, `judging`.
 """

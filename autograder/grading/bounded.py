@@ -1,12 +1,12 @@
-"""Read what a student wrote in a child that may fail: parsers and highlighters take minutes over some texts, and hold all up.
+"""Read a student's text in a child process that may fail, because some texts keep parsers and highlighters busy for minutes.
 
     found = read([Task("scopes", source), Task("coloured", source)])   # {task: result}; what took too long is not in it
 
-In: texts, and what to make of each. Out: plain data, as far as a student's seconds and memory went. A small server, started at
-first use, has the libraries loaded and forks a child for each student; the child has its own limits of processor time and memory,
-may write no file, and answers one task after another, so that a text which ends it takes only the later ones along. All readings
-of a submission share the `Seconds` that they are given, and what they take is the child's own processor time. Where the
-kernel has Landlock and seccomp, it reads Python and its packages and nothing else, and has no network.
+In: texts, and what to make of each. Out: plain data, as far as the student's seconds and memory went. A small server,
+started at first use, loads the libraries and forks a child for each student. The child has its own limits of processor time
+and memory and may write no file. It answers the tasks in order, so a text that ends it costs only that task and the later
+ones. All readings of a submission share the `Seconds` that they are given and are charged for the child's own processor
+time. If the kernel has Landlock and seccomp, the child can read only Python and its packages, and has no network.
 """
 
 import atexit
@@ -31,17 +31,17 @@ from autograder.sandbox import clock, launch
 from autograder.sandbox.budget import Budget
 from autograder.sandbox.inside import confine
 
-CPU_S = 2  # for the texts of one reading together
-READ_S = 4.0  # for all readings of a submission together
-LEAST_S = 0.02  # with less than that nothing is read
-WALL_S = 30.0  # where the machine is busy
+CPU_S = 2  # processor seconds for all texts of one reading
+READ_S = 4.0  # processor seconds for all readings of one submission
+LEAST_S = 0.02  # with less than this, nothing is read
+WALL_S = 30.0  # elapsed seconds, for a busy machine
 START_S = 60.0
 MEMORY_BYTES = 2 << 30
 MAX_ANSWER = 64 << 20
 
 
 class Task(NamedTuple):
-    """`what` is a key of `MAKERS`."""
+    """A text to read, and `what` to make of it: a key of `MAKERS`."""
 
     what: str
     source: str
@@ -49,9 +49,9 @@ class Task(NamedTuple):
 
 @dataclass
 class Seconds:
-    """Processor seconds that the readings of a submission may still take; its `budget` pays for them as well.
+    """The processor seconds that the readings of a submission may still take. Its `budget` is charged as well.
 
-    `short` says that they did not suffice for a text.
+    `short` records that they were not enough for some text.
     """
 
     left_s: float
@@ -60,11 +60,11 @@ class Seconds:
 
     @property
     def next_s(self) -> float:
-        """What the next reading may take."""
+        """The limit for the next reading, in seconds."""
         return max(0.0, min(CPU_S, self.left_s, self.left_s if self.budget is None else self.budget.left_s))
 
     def spend(self, seconds: float) -> None:
-        """Take `seconds` off."""
+        """Subtract `seconds`, from the budget too."""
         self.left_s = max(0.0, self.left_s - seconds)
         if self.budget is not None:
             self.budget.spend(seconds)
@@ -120,7 +120,10 @@ def _markdown(source: str) -> Any:
 
 
 def _answer(source: str) -> Any:
-    """With formulas; what is read as HTML then was defused before, and passes an allow-list after."""
+    """Return the text as HTML with formulas.
+
+    What reads like HTML in it is defused first and checked against an allow-list afterwards.
+    """
     from autograder.notebooks.html_page import markdown, prose
 
     try:
@@ -142,9 +145,10 @@ MAKERS: dict[str, Callable[[str], Any]] = {
 
 
 def read(tasks: Sequence[Task], seconds: Seconds | None = None) -> dict[Task, Any]:
-    """The result of each of `tasks`; one that took too long, ended the child, or came after such a one, is missing.
+    """Return the result of each of `tasks`.
 
-    What it takes comes off the `seconds` that the submission has.
+    Tasks that took too long or ended the child are missing, and so are the tasks after them. The time comes off the
+    submission's `seconds`.
     """
     seconds = Seconds(READ_S) if seconds is None else seconds
     wanted = list(dict.fromkeys(tasks))
@@ -158,26 +162,26 @@ def read(tasks: Sequence[Task], seconds: Seconds | None = None) -> dict[Task, An
         began = time.monotonic()
         raw = _server.ask(request, limit_s)
         passed_s = time.monotonic() - began
-        used_s = min(limit_s, passed_s)  # at most, where its child could not say
-        for line in raw.split(b"\n")[:-1]:  # the last is empty, or was cut
+        used_s = min(limit_s, passed_s)  # an upper bound, in case the child cannot report its time
+        for line in raw.split(b"\n")[:-1]:  # the last part is empty or was cut off
             number, result = json.loads(line)
             if number == _USED:
                 used_s = result
             else:
                 found[wanted[number]] = result
         seconds.spend(used_s)
-        if raw or passed_s >= CPU_S:  # else its child, or the server itself, was killed from outside
+        if raw or passed_s >= CPU_S:  # otherwise the child, or the server itself, was killed from outside
             break
     seconds.short = seconds.short or any(task not in found and task.what != "picture" for task in wanted)
     return found
 
 
-_USED = -1  # in the place of a task's number, before the processor time that the child took
-_HEAD = struct.Struct("<Id")  # the length of a request, and the processor seconds for it
+_USED = -1  # replaces a task's number, in front of the processor time that the child used
+_HEAD = struct.Struct("<Id")  # length of a request in bytes, and its limit in processor seconds
 
 
 class _Server:
-    """The trusted end: one process, asked by several threads."""
+    """The trusted end: one process that several threads may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -185,7 +189,7 @@ class _Server:
         self._control: socket.socket | None = None
 
     def start(self) -> None:
-        """Have it load its libraries now, while the caller does something else."""
+        """Start the server now, so it loads its libraries while the caller does something else."""
         with self._lock:
             self._started()
 
@@ -204,13 +208,13 @@ class _Server:
         return self._control
 
     def ask(self, request: bytes, limit_s: float) -> bytes:
-        """What a child says to `request` until it ends, or its time is over: `limit_s` of a processor's."""
+        """Return what a child answers to `request` until it ends or has used `limit_s` processor seconds."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._lock:
                 try:
                     socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
-                except BrokenPipeError:  # it ended just now
+                except BrokenPipeError:  # the server has just ended
                     self._end()
                     socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
             parts, size = [], 0
@@ -220,7 +224,7 @@ class _Server:
             while left and clock.now() < until:
                 try:
                     left = left[ours.send(left) :]
-                except TimeoutError:  # an OSError as well: the reader still loads its libraries, or is busy
+                except TimeoutError:  # also an OSError: the reader is still loading its libraries, or is busy
                     continue
                 except OSError:
                     return b""
@@ -238,7 +242,7 @@ class _Server:
             return b"".join(parts)
 
     def stop(self) -> None:
-        """End the server and, as its children die with it, all that it does."""
+        """End the server. Its children die with it."""
         with self._lock:
             self._end()
 
@@ -260,15 +264,15 @@ atexit.register(_server.stop)
 
 
 def serve(descriptor: int) -> None:
-    """Fork a child for each descriptor that comes, until the other end closes. Never returns."""
+    """Fork a child for each descriptor received, until the other end closes. Never returns."""
     control = socket.socket(fileno=descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a child
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
     spare_grammars()
     for what in MAKERS.values():
-        what("x = 1")  # load what they need
+        what("x = 1")  # loads what the readers need
     gc.collect()
-    gc.freeze()  # a child then shares these pages
+    gc.freeze()  # children then share these pages
     gc.enable()
     readable = launch.readable_paths() if sys.platform == "linux" else []
     while True:
@@ -291,13 +295,13 @@ def _child(channel: socket.socket, readable: Sequence[str]) -> None:
     _confine(readable)
 
     for kind, value in ((resource.RLIMIT_CPU, CPU_S), (resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_FSIZE, 0)):
-        with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of memory
+        with contextlib.suppress(ValueError, OSError):  # macOS has no limit on memory
             resource.setrlimit(kind, (value, value))
-    with contextlib.suppress(OSError, AttributeError):  # where the kernel has it
+    with contextlib.suppress(OSError, AttributeError):  # if the kernel supports it
         confine.die_with_parent()
     signal.setitimer(signal.ITIMER_REAL, WALL_S)  # ends the process
     size, limit_s = _HEAD.unpack(_exactly(channel, _HEAD.size))
-    signal.setitimer(signal.ITIMER_PROF, limit_s)  # ends it too: a limit of the kernel's is in whole seconds
+    signal.setitimer(signal.ITIMER_PROF, limit_s)  # also ends it, because the kernel's own limit takes only whole seconds
     for number, (what, source) in enumerate(json.loads(_exactly(channel, size))):
         try:
             result = MAKERS[what](source)
@@ -310,7 +314,7 @@ def _child(channel: socket.socket, readable: Sequence[str]) -> None:
 
 
 def _confine(readable: Sequence[str]) -> None:
-    """Give away what reading a text does not need, as far as this kernel can take it."""
+    """Give up every right that reading a text doesn't need, as far as this kernel supports it."""
     with contextlib.suppress(OSError, AttributeError, KeyError):
         confine.landlock(readable, [])
     with contextlib.suppress(OSError, AttributeError, KeyError):

@@ -1,16 +1,21 @@
-"""`attn collect` and a hardened `nbgrader zip_collect`: what a learning platform's download holds, into `submitted/`.
+"""Collect submissions into `submitted/` from a learning platform's download: `attn collect`, and a hardened `nbgrader
+zip_collect`.
 
-`SafeExtractor` stands in `ZipCollectApp.extractor_plugin`. It reads archives as data, finds out whose each notebook is, and
-writes it to `downloaded/<assignment>/extracted/<student>/` for nbgrader's own collector. What is not taken is named.
+`SafeExtractor` replaces `ZipCollectApp.extractor_plugin`. It reads archives as data, finds out who handed in each notebook,
+and writes it to `downloaded/<assignment>/extracted/<student>/` for nbgrader's own collector. Everything that is not taken is
+reported.
 
-Whose a notebook is, its outermost folder or file says, and nothing within. Understood are Moodle's
-`Ann Smith_4711_assignsubmission_file/...` and `..._onlinetext/...` (what was typed into its box; before Moodle 4.1 with an
-underscore at the end, without folders with the file's name behind it), Canvas's
-`smithann_late_4711_815_...` and `smithann_4711_text.html`, `<assignment>-ann.zip` of `attn submit`, and a student's own folder
-or zip. The platform's id 4711 is looked up in the class list and the gradebook (`lms_user_id`), then Moodle's name in the class
-list; else the student is called `ann-smith-4711`. The gradebook is told the name that Moodle gives and the id that Canvas gives.
-Moodle's number is no id: a student has another one in each assignment. Who handed in something else than this lesson's notebook
-is refused, and their file laid in `submitted/` all the same. Who is not on the class list is named, where there is one.
+Only the name of the outermost folder or file decides who handed in a notebook. These names are understood: Moodle's `Ann
+Smith_4711_assignsubmission_file/...` and `..._onlinetext/...` (text typed into its box; before Moodle 4.1 with a trailing
+underscore, or with the file's name appended if the download has no folders), Canvas's `smithann_late_4711_815_...` and
+`smithann_4711_text.html`, `<assignment>-ann.zip` from `attn submit`, and a student's own folder or zip.
+
+The platform's id 4711 is looked up in the class list and the gradebook (`lms_user_id`), then Moodle's name in the class
+list; otherwise the student is called `ann-smith-4711`. The name from Moodle and the id from Canvas are entered in the
+gradebook. Moodle's number is not entered, because a student has a different one in each assignment.
+
+A student who handed in something other than this lesson's notebook is refused, but the file is still placed in `submitted/`.
+If there is a class list, students who are not on it are reported.
 """
 
 import logging
@@ -41,62 +46,63 @@ from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, rea
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL)
-CANVAS = re.compile(  # a file has a number of its own, the text or link in its place has none
+CANVAS = re.compile(  # a file has its own number; the text or link that replaces one has none
     r"(?P<name>[^_]+)_(?:(?P<late>late)_)?(?P<id>\d+)_(?:(?P<attempt>\d+)_|(?=(?:text|link)\.html$))(?P<file>.+)", re.IGNORECASE
 )
-MAX_NAME = 128  # characters of a student's id, in nbgrader's gradebook
+MAX_NAME = 128  # characters in a student's id, in nbgrader's gradebook
 MAX_BESIDE = 20
-_LESSON = re.compile(r"\d\d[a-z]?[_ -][A-Za-z]\w+")  # as lessons are called
-_COPY = re.compile(r"(?:-(?P<again>\d+)| ?\(\d+\))?\.ipynb$", re.IGNORECASE)  # what platforms and browsers put behind a name
+_LESSON = re.compile(r"\d\d[a-z]?[_ -][A-Za-z]\w+")  # what a lesson's file name looks like
+_COPY = re.compile(r"(?:-(?P<again>\d+)| ?\(\d+\))?\.ipynb$", re.IGNORECASE)  # suffixes added by platforms and browsers
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A notebook and who handed it in; `order` tells which of two is the later."""
+    """A file and the student who handed it in; the later of two has the larger `order`."""
 
     file: File
     student: str
     order: tuple[datetime, int, int]
     late: bool
-    written: str = ""  # what says who this is, as it was: the platform's id, else the folder's name
-    named: bool = True  # for the assignment
-    other: str = ""  # why its name says that it is another lesson's notebook, if it does
+    written: str = ""  # the original text that identifies the student: the platform's id, else the folder's name
+    named: bool = True  # whether its name contains the assignment's
+    other: str = ""  # why its name suggests another lesson's notebook, if it does
     person: tuple[str, str] = ("", "")  # the full name and the platform's id, as far as the platform gives them
 
     @property
     def name(self) -> str:
-        """The file's own name."""
+        """The file's own name, without folders."""
         return self.file.path.rpartition("/")[2]
 
     @property
     def is_notebook(self) -> bool:
-        """Whether it is a notebook that may be this lesson's."""
+        """Whether it is a notebook that may belong to this lesson."""
         return self.name.lower().endswith(".ipynb") and not self.other
 
 
 @dataclass
 class Intake:
-    """What came of a collection: notebooks by student, remarks about some, and a refusal for each other file.
+    """The result of a collection: notebooks by student, remarks, and a refusal for each other file.
 
-    `beside` are the other files of those students, and all that the others handed in, for their pages to speak of. `scripts` are
-    the students of whom a script is taken in a notebook's place, `unchanged` those whose files were collected before.
+    `beside` holds those students' other files, and everything from students without a notebook, so their pages can mention
+    it. `scripts` lists students whose script is taken in place of a notebook, `unchanged` those whose files were collected
+    before.
     """
 
     taken: dict[str, Hit] = field(default_factory=dict)
     scripts: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     beside: dict[str, list[Hit]] = field(default_factory=dict)
-    late: dict[str, bool] = field(default_factory=dict)  # whether the platform marked it so
+    late: dict[str, bool] = field(default_factory=dict)  # whether the platform marked the student as late
     people: dict[str, tuple[str, str]] = field(default_factory=dict)  # full name and the platform's id
     remarks: list[str] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
 
 
 def collect(root: Path, assignment: str, source: Path, *, force: bool = False, zone: str | None = None) -> Intake:
-    """Take the notebooks of `assignment` in `source` (a zip, a notebook or a folder of them) into `root/submitted`.
+    """Collect the notebooks of `assignment` from `source` (a zip, a notebook or a folder of them) into `root/submitted`.
 
-    `force` replaces submissions that are there. With `zone` ("Europe/Berlin") the archive's own file times, in that zone, are
-    the times of submission. Raises CourseError where `source` or the zone does not exist, or a folder to write in is a link.
+    `force` replaces existing submissions. With `zone` ("Europe/Berlin"), the archive's own file times, in that zone, count
+    as times of submission. Raises CourseError if `source` or the zone does not exist, or a folder to write in is a link.
     """
     from nbgrader.apps.zipcollectapp import ZipCollectApp
 
@@ -113,7 +119,7 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
     if intake.taken:
         api.coursedir.assignment_id = assignment
         app = ZipCollectApp(coursedir=api.coursedir, parent=api, force=True, collector_plugin=SafeCollector)
-        app.log_level = logging.ERROR  # what was taken is said by whoever called
+        app.log_level = logging.ERROR  # the caller reports what was taken
         app.init_plugins()
         app.process_extracted_files()
     _lay_beside(intake, root, assignment, _clock(zone), force)
@@ -123,9 +129,10 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
 
 
 def survey(source: Path, assignment: str, known: Mapping[str, str], names: Mapping[str, str] | None = None) -> Intake:
-    """Whose notebook of `assignment` is what in `source`; nothing is written.
+    """Find out who handed in each notebook of `assignment` in `source`. Writes nothing.
 
-    `known` maps platform ids to students, `names` those names of the class list to students that one of them alone has.
+    `known` maps platform ids to students. `names` maps names to students, for names that only one student on the class list
+    has.
     """
     intake = Intake()
     found: dict[str, list[Hit]] = {}
@@ -157,7 +164,7 @@ def survey(source: Path, assignment: str, known: Mapping[str, str], names: Mappi
 
 
 def told(intake: Intake) -> list[str]:
-    """What to say of a collection, of each student no more than leaves the others' lines to be read."""
+    """Return the lines to print about a collection, a bounded number per student so no one's lines bury the others'."""
     lines: dict[str, list[str]] = {}
     for remark in intake.remarks:
         lines.setdefault(remark.partition(":")[0], []).append(remark)
@@ -167,7 +174,7 @@ def told(intake: Intake) -> list[str]:
 
 
 def summary(intake: Intake) -> str:
-    """How many students' work was taken and not, in one sentence."""
+    """Return one sentence that counts the submissions taken, refused and unchanged."""
     parts = []
     if (taken := len(intake.taken) + len(intake.scripts)) or intake.refused or not intake.unchanged:
         scripts = f" ({len(intake.scripts)} of them {'a script' if len(intake.scripts) == 1 else 'scripts'})"
@@ -178,7 +185,7 @@ def summary(intake: Intake) -> str:
 
 
 def _refuse(intake: Intake, hits: list[Hit]) -> None:
-    """Say of a student without a notebook what there is in its place; a script may be read."""
+    """Report what a student without a notebook handed in instead. A script may still be read."""
     if scripts := [hit.file.path for hit in hits if hit.name.lower().endswith(TEXTS)]:
         intake.scripts.append(hits[0].student)
         intake.remarks.append(f"{hits[0].student}: no notebook, but {scripts[0]}: `attn grade` reads what it can of it")
@@ -190,10 +197,10 @@ def _refuse(intake: Intake, hits: list[Hit]) -> None:
 
 
 def _lay_beside(intake: Intake, root: Path, assignment: str, clock: ZoneInfo | None, force: bool) -> None:
-    """Write the other files into `submitted/`, under names of our own, where nothing else is in the way.
+    """Write the other files into `submitted/` under sanitised names, unless something is in the way.
 
-    With a `clock`, who has no notebook handed in when the last of what may be read in its place was. `force` replaces what was
-    laid before, but no notebook.
+    With a `clock`, a student without a notebook counts as handing in when the last readable file was handed in. `force`
+    replaces files placed earlier, but never a notebook.
     """
     for student, hits in intake.beside.items():
         folder = root / "submitted" / student / assignment
@@ -216,7 +223,7 @@ def _lay_beside(intake: Intake, root: Path, assignment: str, clock: ZoneInfo | N
 
 
 def _note_lateness(intake: Intake, root: Path, assignment: str) -> None:
-    """Remember by a file of whom the platform says that the work came late: its times are known only if they are asked for."""
+    """Leave a marker file for each student that the platform marked late, because its times are known only on request."""
     for student, late in intake.late.items():
         path = root / "submitted" / student / assignment / MARKED_LATE
         if path.parent.is_symlink() or path.parent.parent.is_symlink() or not path.parent.is_dir():
@@ -227,7 +234,7 @@ def _note_lateness(intake: Intake, root: Path, assignment: str) -> None:
 
 
 def _named(hits: Sequence[Hit]) -> dict[str, bytes]:
-    """What is laid beside a notebook or in its place, under the names that it gets there."""
+    """Return the files to place beside a notebook or in its place, by sanitised name."""
     named = [(re.sub(r"[^\w.-]+", "_", hit.name).strip("._")[-100:] or "file", hit.file.data) for hit in hits]
     laid: dict[str, bytes] = {}
     for name, data in [(name, data) for name, data in named if not is_ours(name)][:MAX_BESIDE]:
@@ -236,23 +243,26 @@ def _named(hits: Sequence[Hit]) -> dict[str, bytes]:
 
 
 def _last(hits: Sequence[Hit]) -> datetime:
-    """When the last of what may be read in a notebook's place was handed in, or else the last of all."""
+    """Return the time of the last file that can be read in place of a notebook, or else of the last file."""
     return max([hit.file.time for hit in hits if hit.name.lower().endswith(TEXTS)] or [hit.file.time for hit in hits])
 
 
 def _several_people(hits: list[Hit]) -> str | None:
-    """Why `hits`, which would lie in one folder, are not one student's, or None; a module of one could be graded as another's."""
+    """Return why `hits`, which would share a folder, belong to several students, or None if they belong to one.
+
+    Otherwise one student's module could be graded as another's.
+    """
     if len(names := sorted({hit.student for hit in hits})) > 1:
         return f"{' and '.join(names)} differ in capitals alone, which is one folder on some systems"
     people = sorted({hit.written for hit in hits})
-    if len(people) > 1:  # letters that ASCII lacks are left out of a folder's name: two people could become one
+    if len(people) > 1:  # folder names drop letters that ASCII lacks, so two people could end up with the same one
         how = "Rename one, or give ids: nbgrader db student add --lms-user-id"
         return f"{' and '.join(map(repr, people))} would both be {hits[0].student!r} here. {how}"
     return None
 
 
 def _choose(intake: Intake, hits: list[Hit]) -> None:
-    """Take the latest of one student's notebooks, and say so."""
+    """Take the latest of one student's notebooks, and report the others."""
     *earlier, last = sorted(hits, key=lambda hit: hit.order)
     if earlier and earlier[-1].order == last.order and earlier[-1].file.data != last.file.data:
         intake.refused += [
@@ -268,7 +278,7 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
 
 
 def _shared_names(items: Sequence[File | Refused]) -> set[str]:
-    """The names that several people have in a download of Moodle's."""
+    """Return the names that several people share in a download from Moodle."""
     found = {
         match["id"]: folded_name(match["name"]) for item in items if (match := MOODLE.fullmatch(item.path.partition("/")[0]))
     }
@@ -310,16 +320,18 @@ def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[s
 
 
 def _whose(top: str) -> str:
-    """Whose the outermost folder or file `top` is, as its name says: a platform may put no folder round the files of one."""
+    """Return the owner that the outermost folder or file `top` names, because a platform may not put a student's files in a
+    folder.
+    """
     moodle, canvas = MOODLE.fullmatch(top), CANVAS.fullmatch(top)
     if (moodle and canvas) or top.count("_assignsubmission_") > 1:
-        return "/"  # nobody's: `_hit` refuses them, and no one else is to pay for them
+        return "/"  # belongs to nobody: `_hit` refuses these files, and they must not count against a student
     match = moodle or canvas
     return f"/{match['id']}" if match else top
 
 
 def _slug(name: str) -> str:
-    """A student's name as a folder's: letters, digits, `@`, `+`, dots and single hyphens or underscores.
+    """Turn a student's name into a folder name of letters, digits, `@`, `+`, dots and single hyphens or underscores.
 
     >>> _slug("Zoë  O'Neil_Jr.")
     'zoe-o-neil_jr'
@@ -330,7 +342,7 @@ def _slug(name: str) -> str:
 
 
 def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool, clock: ZoneInfo | None) -> None:
-    """Take no submission where there is one, unless `force`, and say so of those that are not `unchanged`."""
+    """Drop submissions that already exist, unless `force`, and report those that are not `unchanged`."""
     for student in list(intake.taken):
         folder = root / "submitted" / student / assignment
         if folder.is_symlink() or folder.parent.is_symlink():
@@ -360,7 +372,7 @@ def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool
 
 
 def _name_strangers(intake: Intake, roster: Roster) -> None:
-    """Say of each student who is new here and not on the class list that they are not, and where they share a name."""
+    """Report each new student who is not on the class list, and whether the list has several students of that name."""
     if not roster.students:
         return
     names = Counter(folded_name(listed.name) for listed in roster.students.values())
@@ -372,7 +384,7 @@ def _name_strangers(intake: Intake, roster: Roster) -> None:
 
 
 def _is_there(folder: Path, files: Mapping[str, bytes], time: datetime, clock: ZoneInfo | None) -> bool:
-    """Whether `files` lie in `folder` as they are, handed in at `time` where a `clock` says which that was."""
+    """Return whether `folder` already holds exactly `files`, handed in at `time` if a `clock` gives the times meaning."""
     if folder.is_symlink() or folder.parent.is_symlink():
         return False
     paths = {folder / name: data for name, data in files.items()}
@@ -383,7 +395,10 @@ def _is_there(folder: Path, files: Mapping[str, bytes], time: datetime, clock: Z
 
 
 def write(intake: Intake, extracted: Path, assignment: str, zone: str | None) -> None:
-    """Write what was taken below `extracted`, which is emptied first of what an earlier collection left."""
+    """Write the taken notebooks below `extracted`, after deleting what an earlier collection left there.
+
+    Raises CourseError if a folder to write in is a link, or for an unknown `zone`.
+    """
     for folder in (extracted, *list(extracted.parents)[:2], extracted.parents[2] / "submitted"):
         if folder.is_symlink():
             raise CourseError(f"expected a folder at {folder}, got a link. Nothing was collected: replace it by a folder.")
@@ -411,21 +426,21 @@ def _clock(zone: str | None) -> ZoneInfo | None:
 
 
 class SafeCollector(FileNameCollectorPlugin):  # type: ignore[misc]  # nbgrader ships no types
-    """nbgrader's collector, for the names that `SafeExtractor` gives."""
+    """Collects files with nbgrader's collector, under the names that `SafeExtractor` gives them."""
 
     named_regexp = Unicode(_COLLECTED).tag(config=True)
 
 
 class SafeExtractor(ExtractorPlugin):  # type: ignore[misc]  # nbgrader ships no types
-    """For `nbgrader zip_collect`: extracts only what `survey` accepts, under names of our own."""
+    """Extracts for `nbgrader zip_collect` only what `survey` accepts, under sanitised names."""
 
     zone = Unicode("", help="Time zone of the archive's file times, if those are the times of submission.").tag(config=True)
 
     def extract(self, archive_path: str, extracted_path: str) -> None:
-        """Extract `archive_path` (a folder) to `extracted_path`, saying what is not taken."""
+        """Extract `archive_path` (a folder) to `extracted_path` and log what is not taken."""
         coursedir: Any = self.parent.coursedir
         inside = list(Path(archive_path).iterdir())
-        source = inside[0] if len(inside) == 1 and inside[0].suffix == ".zip" else Path(archive_path)  # a platform's one download
+        source = inside[0] if len(inside) == 1 and inside[0].suffix == ".zip" else Path(archive_path)  # one download
         roster = roster_of(Path(coursedir.root))
         known = {**known_students(coursedir.db_url), **roster.by_platform_id()}
         intake = survey(source, coursedir.assignment_id, known, roster.by_name())

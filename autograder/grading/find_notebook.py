@@ -1,8 +1,9 @@
-"""Which of the files in a student's folder is the submission, what lies beside it, and what is to be said of both.
+"""Find the submission among the files in a student's folder, and what to say about it and the other files.
 
-In: `submitted/<student>/<assignment>/`, as any platform, browser or student left it. Out: a `Handed`. The notebook is looked for
-under its own name, then under names that copies and downloads get, then by what is in it; then a script; then in a zip that
-nobody unpacked. Of several the later is read. What is neither gets no marks, and the reason, which the student's page tells too.
+In: `submitted/<student>/<assignment>/`, as any platform, browser or student left it. Out: a `Handed`. The notebook is looked
+for under its own name, then under the names that copies and downloads get, then by its content; after that a script is
+tried, and finally a zip that nobody unpacked. If there are several, the latest is read. Anything else gets no marks, and the
+student's page gives the reason.
 """
 
 import contextlib
@@ -15,10 +16,10 @@ from autograder.grading.marking.read_submission import MAX_FILE_BYTES, MAX_FILES
 from autograder.notebooks.archives import File, read_all, shown
 from autograder.notebooks.submission import UnreadableError, load
 
-MAX_SEEN = 200  # files of a folder that are looked at
-MAX_READ = 10  # of them, to see whether they are a notebook under another name
-MAX_ARCHIVES = 3  # of them, the latest, that are opened to see whether a notebook is in them
-MAX_CLOSED = 5  # folders of which it is said that they cannot be
+MAX_SEEN = 200  # files of a folder that are examined
+MAX_READ = 10  # files that are opened to see whether they are renamed notebooks
+MAX_ARCHIVES = 3  # archives, latest first, that are opened to look for a notebook
+MAX_CLOSED = 5  # unreadable folders that are reported
 _OURS = re.compile(
     r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
 )
@@ -43,20 +44,20 @@ REASONS = {
     ".heic": "it is a picture of the work",
 }
 TYPED = "it is text typed into the platform's box"
-_CANVAS = r"(?:[^_]+_(?:late_)?\d+_(?:\d+_)?)?"  # what Canvas puts before a name
+_CANVAS = r"(?:[^_]+_(?:late_)?\d+_(?:\d+_)?)?"  # the prefix that Canvas adds to a name
 _TYPED = re.compile(rf"onlinetext\.html?|{_CANVAS}text\.html", re.IGNORECASE)
 _LINKED = re.compile(rf"{_CANVAS}link\.html", re.IGNORECASE)
 
 
 def in_place_of_a_file(name: str) -> str | None:
-    """What Moodle and Canvas lay beside or in place of a student's files: the text that was typed, or the page of a link."""
+    """Return why `name` is no file of the student's (text typed into Moodle's or Canvas's box, or a link), or None."""
     if _TYPED.fullmatch(name):
         return TYPED
     return REASONS[".url"] if _LINKED.fullmatch(name) else None
 
 
 def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> Handed:
-    """What `folder` holds of `assignment`; `known` are names that the release itself has there."""
+    """Find the submission of `assignment` in `folder`. `known` lists the file names that belong to the release."""
     expected = f"{assignment}.ipynb"
     found, closed = _files(folder)
     paths = [path for path in found if path.name not in known or path.name == expected]
@@ -95,7 +96,7 @@ def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: 
 
 
 def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> Handed | None:
-    """What the latest zip among `paths` with a notebook holds, the modules beside it included; None where none has one."""
+    """Return what the latest zip with a notebook among `paths` holds, including modules; None if no zip has a notebook."""
     zips = [path for path in paths if path.suffix.lower() == ".zip"]
     for archive in sorted(zips, key=lambda path: (_time(path), path.name), reverse=True)[:MAX_ARCHIVES]:
         files = [file for file in read_all(archive, lambda _: "") if isinstance(file, File)]
@@ -117,12 +118,14 @@ def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> H
 
 
 def is_ours(name: str) -> bool:
-    """Whether a file of that `name` says something to the grader, or nothing: on some systems capitals make no difference."""
+    """Return whether a file of that `name` is the grader's or irrelevant. Capitals don't matter, because some systems ignore
+    them.
+    """
     return bool(_OURS.fullmatch(name) or _OURS.fullmatch(name.casefold()))
 
 
 def _files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """The files in `folder` and just below it, as some upload a folder in the place of a file; what to say of closed ones."""
+    """Return the files in `folder` and one level below (some people upload a folder), and notes on unreadable folders."""
     found, closed = list[Path](), list[str]()
     if folder.is_symlink() or not folder.is_dir():
         return found, ()
@@ -144,7 +147,7 @@ def _files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
 
 
 def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
-    """The other files by name; of modules that may run, what is in them."""
+    """Return the other files by name. Only modules that may run come with their content."""
     found: dict[str, bytes] = {}
     for path in paths:
         if path == chosen or path.name in found:
@@ -158,7 +161,7 @@ def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
 
 
 def _is_json_notebook(path: Path) -> bool:
-    """Whether a `.txt` or `.json` is a notebook that a browser or a mail program renamed."""
+    """Return whether a `.txt` or `.json` file is a notebook that a browser or a mail program renamed."""
     try:
         data = load(path)
     except UnreadableError:
@@ -174,5 +177,5 @@ def _time(path: Path) -> float:
 
 
 def folded(name: str) -> str:
-    """A file's name as names are compared: its letters and digits."""
+    """Return a file name reduced to its letters and digits, for comparisons."""
     return re.sub(r"[^a-z0-9]", "", name.lower())

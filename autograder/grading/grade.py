@@ -1,7 +1,7 @@
-"""`attn grade`: a class of submissions, marked in sandboxes, written by one hand into nbgrader's gradebook.
+"""Grade a class for `attn grade`: mark submissions in sandboxes and write them into nbgrader's gradebook.
 
-Reading, marking and writing are apart: whoever marks (`workers`) returns data, and this process alone writes. One bad submission
-costs itself; a run that was stopped goes on where it stood (`ledger`).
+Reading, marking and writing are separate: the markers (`workers`) return data, and only this process writes. A bad
+submission harms nobody else, and a run that was stopped continues where it left off (`ledger`).
 """
 
 import time
@@ -36,7 +36,7 @@ from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import is_answer, is_grade
 from autograder.sandbox import Limits
 
-BATCH = 16  # outcomes for each commit: a disk takes its time over one
+BATCH = 16  # outcomes per commit, because each commit is slow on a disk
 Progress = Callable[[StudentRow, int, int], None]
 Postponed = dict[str, list[tuple[Job, Again]]]
 
@@ -55,13 +55,14 @@ def grade_assignment(
     limits: Limits | None = None,
     dry_run: bool = False,
 ) -> ClassReport:
-    """Grade the submissions of `assignment` in the course folder `root` into its gradebook; the whole class, as graded now.
+    """Grade the submissions of `assignment` in the course folder `root` and return the report on the whole class.
 
-    `feedback` writes pages too, `again` forgets what is graded. `workers` (default: one for each core) counts here, `scheduler`
-    is a Dask cluster instead of this machine. `progress` is called with each new row, how many are done and how many there are.
-    `dry_run` marks and compares, but writes nothing: no gradebook, no pages, no notes of what is graded.
-    Raises CourseError where there are no submissions, a named student has none, or the assignment was never released here;
-    SandboxUnavailable where nothing isolates.
+    `feedback` also writes pages, and `again` ignores earlier results. `workers` is the number of threads on this machine
+    (default: one per core); with `scheduler`, a Dask cluster does the work instead. `progress` is called with each new row,
+    the number done and the total. `dry_run` marks and compares but writes nothing: no gradebook, no pages, no ledger.
+
+    Raises CourseError if there are no submissions, a named student has none, or the assignment was never released here;
+    raises SandboxUnavailable if no isolation works.
     """
     started = time.perf_counter()
     names = submitted.submitters(root, assignment, students)
@@ -72,7 +73,7 @@ def grade_assignment(
         pool = Workers(stack, _released(root, assignment), limits or Limits(), unsafe, workers, scheduler)
         before = {row.student: (key, row) for key, row, _ in ledger.entries(root, assignment)}
         if again or set(names) - set(before):
-            pool.start()  # at once, to import while we do, where somebody is surely not graded yet
+            pool.start()  # somebody certainly needs grading, so import while we read
             bounded.start()
         writer: Writer | DryWriter = DryWriter(root)
         old = before
@@ -112,10 +113,9 @@ def _released(root: Path, assignment: str) -> Any:
 
 
 def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, int], None] | None = None) -> list[Path]:
-    """Write everybody's feedback page anew, with the marks and comments that the gradebook holds now; the files written.
+    """Rewrite everybody's feedback page with the marks and comments now in the gradebook, and return the files written.
 
-    `progress` is called with each student, how many pages are written and how many there are.
-    Raises CourseError where nobody is graded.
+    `progress` is called with each student, the number of pages done and the total. Raises CourseError if nobody is graded.
     """
     api = nbgrader_api(root)
     ensure_assignment(api, root, assignment)
@@ -151,24 +151,24 @@ def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, in
 
 
 def to_json(graded: ClassReport) -> dict[str, Any]:
-    """The class as JSON-able data."""
+    """Return the report as JSON-able data."""
     return asdict(graded)
 
 
 def _marked(
     pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writer | DryWriter, draws: HiddenDraws
 ) -> Iterator[tuple[str, StudentRow]]:
-    """Mark `jobs`, a few ahead of what is written, and write each as it comes, once the lesson itself is known to work.
+    """Mark `jobs` a few ahead of the writing, and write each outcome as it arrives, once the rehearsal has passed.
 
-    Those that others cut short are marked again at the end, with all of their seconds, and where the machine was too busy for
-    one, alone: what is written then is final.
+    Submissions cut short by others are marked again at the end with all their seconds, and alone if the machine was too
+    busy. That second result is final.
     """
     running: dict[Future[Marked], Job] = {}
     first: Future[list[str]] | None = None
     postponed: Postponed = {CUT_BY_CLASS: [], CUT_BY_LOAD: []}
     try:
         for job in jobs:
-            bounded.start()  # where only work that was handed in anew is graded, it is not running yet
+            bounded.start()  # not started yet if only resubmissions are graded
             if not running and first is None and not rehearsal.is_known(writer.root, scheme):
                 first = pool.rehearse(scheme, settings().requires)
             if job.handed.data is not None:
@@ -193,7 +193,7 @@ def _marked(
 
 
 def _rehearsed(first: "Future[list[str]] | None", writer: Writer | DryWriter, scheme: MarkScheme) -> None:
-    """Wait for the rehearsal, if there is one. Raises CourseError where the lesson itself does not work in the sandbox."""
+    """Wait for the rehearsal, if there is one. Raises CourseError if the lesson itself does not work in the sandbox."""
     if first is not None:
         rehearsal.refuse(scheme, found := first.result())
         if not found and isinstance(writer, Writer):
@@ -203,7 +203,7 @@ def _rehearsed(first: "Future[list[str]] | None", writer: Writer | DryWriter, sc
 def _write_done(
     running: dict[Future[Marked], Job], writer: Writer | DryWriter, postponed: Postponed
 ) -> Iterator[tuple[str, StudentRow]]:
-    """Write what is marked by now; what others cut short goes to `postponed`, where that has a place for it."""
+    """Write the outcomes that are ready. Those that others cut short go to `postponed` if it still accepts them."""
     finished, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in finished:
         job = running.pop(future)

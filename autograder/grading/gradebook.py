@@ -1,7 +1,7 @@
-"""Write marked submissions into nbgrader's gradebook: the rows that its own autograder would write, in one session.
+"""Write marked submissions into nbgrader's gradebook, with the rows that its own autograder would write, in one session.
 
-nbgrader's preprocessors open the database anew for each step and commit after each cell. Here one session serves the whole
-class and is committed batch by batch; `tests/grading/test_grade.py` holds its rows against those of plain `nbgrader autograde`.
+nbgrader's preprocessors reopen the database for each step and commit after each cell. Here one session serves the whole
+class and commits in batches; `tests/grading/test_grade.py` compares its rows with those of plain `nbgrader autograde`.
 """
 
 import os
@@ -19,7 +19,7 @@ from autograder.grading.grades import Grade, Grades
 
 
 class Mark(NamedTuple):
-    """A cell's row: marks by machine and by hand, the comment, extra credit."""
+    """One cell's row in the gradebook: automatic and manual marks, the comment, extra credit."""
 
     automatic: float | None = None
     by_hand: float | None = None
@@ -29,7 +29,7 @@ class Mark(NamedTuple):
 
 @contextmanager
 def tables_unwarned() -> Iterator[None]:
-    """Without what SQLAlchemy 2.1 warns about nbgrader's own tables."""
+    """Suppress SQLAlchemy 2.1's warnings about nbgrader's own tables."""
     from sqlalchemy.exc import SAWarning
 
     with warnings.catch_warnings(action="ignore", category=SAWarning):
@@ -37,7 +37,10 @@ def tables_unwarned() -> Iterator[None]:
 
 
 def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
-    """See that the gradebook knows `assignment`: where it does not, nbgrader releases it from `root`/source."""
+    """Make sure that the gradebook knows `assignment`; if it doesn't, let nbgrader release it from `root`/source.
+
+    Raises CourseError if there is no source, or nbgrader fails.
+    """
     from nbgrader.api import Gradebook as Tables
     from nbgrader.api import MissingEntry
 
@@ -52,7 +55,7 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     if not (root / "source" / assignment).is_dir():
         raise CourseError(f"expected {assignment} in {root}/source, found none. Run `attn build`.")
     release, aside = root / "release" / assignment, _aside(root, assignment)
-    if release.is_dir():  # nbgrader removes it, and writes it anew: whoever is ended in between has none
+    if release.is_dir():  # nbgrader deletes and rewrites the release, and a run that ends in between would have none
         shutil.rmtree(half := aside.with_name(f"{aside.name}.{os.getpid()}"), ignore_errors=True)
         shutil.copytree(release, half)
         half.rename(aside)
@@ -63,7 +66,7 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
 
 
 def known_students(db_url: str) -> dict[str, str]:
-    """Student ids by the learning platform's ids, from the gradebook; empty where there is none yet."""
+    """Return student ids by the learning platform's ids, from the gradebook; empty if there is no gradebook yet."""
     from nbgrader.api import Gradebook
 
     if db_url.startswith("sqlite:///") and not Path(db_url.removeprefix("sqlite:///")).exists():
@@ -73,7 +76,7 @@ def known_students(db_url: str) -> dict[str, str]:
 
 
 def enter_students(api: Any, people: Mapping[str, tuple[str, str]]) -> None:
-    """Have the gradebook know `people`, their full name and the platform's id by student; what it knows already stays."""
+    """Enter `people` (student -> full name and platform id) in the gradebook, without overwriting what it already knows."""
     from nbgrader import api as tables
 
     if not people:
@@ -91,7 +94,7 @@ def enter_students(api: Any, people: Mapping[str, tuple[str, str]]) -> None:
 
 
 def restore_release(root: Path, assignment: str) -> None:
-    """Put back the release that a run was ended over while nbgrader wrote it anew."""
+    """Put back the release if a run ended while nbgrader was rewriting it."""
     release, aside = root / "release" / assignment, _aside(root, assignment)
     if aside.is_dir():
         shutil.rmtree(release, ignore_errors=True)
@@ -103,9 +106,10 @@ def _aside(root: Path, assignment: str) -> Path:
 
 
 class Gradebook:
-    """The gradebook of the course behind `api` (nbgrader's), for one assignment. A context manager; one thread.
+    """The gradebook of the course behind `api` (nbgrader's), for one assignment. A context manager; use it from one thread.
 
-    `grades` says what each submission is worth now. Who is on the class list is entered, with the name that stands there.
+    `grades` says what each submission is worth now. Everybody on the class list is entered, with the name given there.
+    Raises CourseError if the assignment's notebook is missing.
     """
 
     def __init__(self, api: Any, assignment: str):
@@ -130,16 +134,16 @@ class Gradebook:
         self._book.close()
 
     def students(self) -> set[str]:
-        """Who has a submission of this assignment in the gradebook."""
+        """Return the students with a submission of this assignment in the gradebook."""
         table = self._tables.SubmittedAssignment
         rows = self._session.query(table.student_id).filter(table.assignment_id == self._assignment.id)
         return {row[0] for row in rows}
 
     def put(self, student: str, notebook: Any, timestamp: Any | None, before: Any | None = None) -> None:
-        """Enter the outcome of `student`: marks and comments by the cells of the marked `notebook`; nothing is committed yet.
+        """Enter `student`'s marks and comments from the cells of the marked `notebook`, without committing.
 
-        Manual marks stay. They ask for a second look where the student's answer is another one than in the notebook that was
-        marked `before`. Without a `timestamp` the submission is in time.
+        Manual marks stay, but are flagged for a second look if the answer differs from the notebook marked `before`. Without
+        a `timestamp`, the submission counts as on time.
         """
         from nbgrader.utils import compute_checksum, determine_grade
 
@@ -168,17 +172,17 @@ class Gradebook:
         self.grades.settle(self._assignment.name, student)
 
     def set_points(self, points: Mapping[str, float]) -> None:
-        """Have the graded cells with these grade_ids be worth so many points; nothing is committed yet."""
+        """Set the points of the graded cells with these grade_ids, without committing."""
         for cell in self._notebook.grade_cells:
             if cell.name in points and cell.max_score != points[cell.name]:
                 cell.max_score = points[cell.name]
 
     def commit(self) -> None:
-        """Make all that was put lasting."""
+        """Commit everything entered so far."""
         self._session.commit()
 
     def marks(self, student: str) -> dict[str, Mark]:
-        """The row of each graded or answered cell, by grade_id."""
+        """Return the row of each graded or answered cell, by grade_id."""
         submission = self._submission(student)
         (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
         said = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
@@ -195,7 +199,7 @@ class Gradebook:
         return found
 
     def grade(self, student: str) -> Grade:
-        """What the submission of `student` is worth now."""
+        """Return what the submission of `student` is worth now."""
         return self.grades.one(self._assignment.name, student) or Grade(student, self._assignment.name)
 
     def _submission(self, student: str) -> Any:
@@ -206,8 +210,10 @@ class Gradebook:
         return self._session.query(table).filter_by(assignment_id=self._assignment.id, student_id=student).one_or_none()
 
     def _new(self, student: str, marks: Mapping[str, float | None], comments: Mapping[str, str | None]) -> Any:
-        """Enter a submission, with `marks` and `comments` by cell: one statement for each table, not an object for each row,
-        which would take half of the writer's time."""
+        """Enter a submission with `marks` and `comments` by cell id.
+
+        One statement per table is enough; an object per row would take half of the writer's time.
+        """
         from sqlalchemy import insert
 
         tables, session = self._tables, self._session
@@ -230,8 +236,10 @@ class Gradebook:
 
 
 def _changed_answers(notebook: Any, before: Any | None) -> set[str]:
-    """The grade_ids of graded cells whose answer in `notebook` is another one than in `before`: their own text, or for a
-    check the answers between the check above it and itself."""
+    """Return the grade_ids of graded cells whose answer in `notebook` differs from the one in `before`.
+
+    A written answer is compared by its own text, a check by the answers between the previous check and itself.
+    """
     then = {name: source for name, source, _, _ in _answers(before["cells"] if before else [])}
     changed, above = set(), False
     for name, source, graded, answered in _answers(notebook["cells"]):
@@ -244,7 +252,7 @@ def _changed_answers(notebook: Any, before: Any | None) -> set[str]:
 
 
 def _answers(cells: Iterable[Any]) -> Iterator[tuple[str, str, bool, bool]]:
-    """Of each of nbgrader's cells: its grade_id, its source, whether it has points, whether a student writes in it."""
+    """Yield grade_id, source, whether it has points, and whether a student writes in it, for each of nbgrader's cells."""
     for cell in cells:
         if (about := cell["metadata"].get("nbgrader")) is not None:
             yield about["grade_id"], "".join(cell["source"]), about.get("grade", False), about.get("solution", False)

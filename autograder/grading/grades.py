@@ -1,11 +1,10 @@
-"""What a submission is worth *now*: page, report, exports and the stored penalty all ask here, so they cannot disagree.
+"""Compute what a submission is worth *now*. Pages, reports, exports and the stored penalty all ask here, so they agree.
 
-In: nbgrader's gradebook (marks by machine and by hand, extra credit, due dates, times of submission), the class list, the
-course's late rule. Out: a `Grade` for each submission. Nothing is cached: a moved due date, an extension or a mark by hand
-counts the next time that anybody looks. nbgrader keeps a copy of the penalty for its own commands: `settle` renews it.
+In: nbgrader's gradebook (automatic and manual marks, extra credit, due dates, times of submission), the class list, the
+course's late rule. Out: a `Grade` for each submission. Nothing is cached, so a moved due date, an extension or a manual mark
+counts as soon as somebody looks again. nbgrader keeps a copy of the penalty for its own commands, and `settle` renews it.
 
-A student's late days are spent by due date, on the earliest late work first, a day for each day begun, and only where a day
-takes something off the penalty.
+A student's late days are spent in order of due date, one for each day begun, and only if a day reduces the penalty.
 """
 
 import math
@@ -18,12 +17,14 @@ from typing import Any
 from autograder.grading.roster import DAY, Roster
 from autograder.grading.roster import read as read_roster
 
-Rule = Callable[[str, float, float], float | None]  # student, score, seconds late: the points to take
+Rule = Callable[[str, float, float], float | None]  # (student, score, seconds late) -> points to subtract
 
 
 @dataclass(frozen=True)
 class Grade:
-    """A submission's worth. `marks` hold the `extra` credit; `late_s` is what extension and extra time leave of lateness."""
+    """What a submission is worth. `marks` include the `extra` credit; `late_s` are the seconds late after extensions and extra
+    time.
+    """
 
     student: str
     assignment: str
@@ -31,22 +32,22 @@ class Grade:
     extra: float = 0.0
     points: float = 0.0
     late_s: float = 0.0
-    late_days: int = 0  # of the student's budget, spent here
+    late_days: int = 0  # days of the student's budget spent here
     penalty: float = 0.0
-    waiting: tuple[str, ...] = ()  # cells that a person has to mark
+    waiting: tuple[str, ...] = ()  # cells that a person still has to mark
     by_hand: tuple[str, ...] = ()  # cells that a person has marked
-    cells: Mapping[str, float] = field(default_factory=dict)  # the marks of each cell, extra credit included
-    submission: str = ""  # nbgrader's id of the submitted notebook, for formgrader's address
-    timed: bool = True  # where there is a due date: whether it is known when it was handed in
+    cells: Mapping[str, float] = field(default_factory=dict)  # marks by cell, including extra credit
+    submission: str = ""  # nbgrader's id of the submitted notebook, for links to formgrader
+    timed: bool = True  # false if there is a due date but no known time of submission
 
     @property
     def total(self) -> float:
-        """Marks less penalty, at least 0."""
+        """Marks minus penalty, at least 0."""
         return round(max(0.0, self.marks - self.penalty), 2)
 
 
 def late_rule(parent: Any) -> Rule:
-    """The late penalty plugin that the configuration of `parent` (an nbgrader application) names."""
+    """Return the late penalty rule that the configuration of `parent` (an nbgrader application) names."""
     from nbgrader.preprocessors import AssignLatePenalties
 
     penalties = AssignLatePenalties(parent=parent)
@@ -56,7 +57,7 @@ def late_rule(parent: Any) -> Rule:
 
 
 class Grades:
-    """The grades that `book` (nbgrader's Gradebook, open) holds, under `rule` and `roster`."""
+    """The grades in `book` (nbgrader's Gradebook, open), under `rule` and `roster`."""
 
     def __init__(self, book: Any, rule: Rule, roster: Roster | None = None):
         from nbgrader import api
@@ -65,16 +66,16 @@ class Grades:
 
     @classmethod
     def within(cls, book: Any, parent: Any) -> "Grades":
-        """Those of `book` as the course of `parent` (an nbgrader application, or None) rules."""
+        """Return the grades in `book` under the rules of the course of `parent` (an nbgrader application, or None)."""
         coursedir = getattr(parent, "coursedir", None)
         return cls(book, late_rule(parent), read_roster(Path(coursedir.root)) if coursedir is not None else None)
 
     def one(self, assignment: str, student: str) -> Grade | None:
-        """The grade of `student`; None where nothing was handed in."""
+        """Return the grade of `student`, or None if nothing was handed in."""
         return self.of(assignment, student).get(student)
 
     def of(self, assignment: str, student: str | None = None) -> dict[str, Grade]:
-        """The grade of everybody who handed `assignment` in, or of `student` alone."""
+        """Return the grades of everybody who handed in `assignment`, or of `student` alone."""
         found = {}
         cells = self._cells(assignment, student)
         for submission in self._submissions(assignment, student):
@@ -96,25 +97,25 @@ class Grades:
         return found
 
     def settle(self, assignment: str, student: str | None = None) -> None:
-        """Renew nbgrader's own copy of the penalties; nothing is committed yet."""
+        """Renew nbgrader's own copy of the penalties, without committing."""
         self._book.db.flush()
         submissions = self._submissions(assignment, student)
-        grades = self.of(assignment, student) if any(map(self._late, submissions)) else {}  # nobody else pays
+        grades = self.of(assignment, student) if any(map(self._late, submissions)) else {}  # or no penalties
         for submission in submissions:
             left = grades[submission.student_id].penalty or None if grades else None
-            for notebook in submission.notebooks:  # ours have one; with more, the first bears it
+            for notebook in submission.notebooks:  # ours have one; if there are more, the first bears the penalty
                 if notebook.late_submission_penalty != left:
                     notebook.late_submission_penalty = left
                 left = None
 
     def settle_all(self) -> None:
-        """`settle` every assignment, and commit."""
+        """Call `settle` for every assignment, and commit."""
         for assignment in self._book.assignments:
             self.settle(assignment.name)
         self._book.db.commit()
 
     def enrol(self) -> None:
-        """Have the gradebook know everybody on the class list: formgrader and exports then show who is silent."""
+        """Enter everybody on the class list in the gradebook, so that formgrader and exports show who handed in nothing."""
         students = {student.id: student for student in self._book.db.query(self._tables.Student)}
         for listed in self.roster.students.values():
             student = students.get(listed.id)
@@ -135,7 +136,7 @@ class Grades:
         return list(query.order_by(table.student_id))
 
     def _cells(self, assignment: str, student: str | None) -> dict[str, list[Any]]:
-        """Each student's graded cells, in one question to the database."""
+        """Return each student's graded cells, with a single query."""
         api = self._tables
         self._book.db.flush()
         query = (
@@ -159,15 +160,15 @@ class Grades:
         return found
 
     def _late(self, submission: Any) -> float:
-        """Seconds late, after the extensions of nbgrader and of the roster."""
-        if submission.assignment.duedate is None:  # nbgrader would add an extension to it
+        """Return the seconds late, after the extensions from nbgrader and the roster."""
+        if submission.assignment.duedate is None:  # nbgrader would add an extension to None
             return 0.0
         late = submission.total_seconds_late
         more = self.roster.more_seconds(submission.student_id, submission.assignment.name)
         return max(0.0, float(late) - more) if late else 0.0
 
     def _late_days(self, student: str, assignment: Any) -> int:
-        """The days of the student's budget that `assignment` takes: earlier due dates are served first."""
+        """Return the days of the student's budget that `assignment` takes. Earlier due dates come first."""
         left = self.roster.of(student).late_days
         if not left:
             return 0
@@ -182,17 +183,17 @@ class Grades:
         return 0
 
     def _worth(self, student: str, seconds: float, most: int) -> int:
-        """The fewest days that take off all that `most` of them can."""
+        """Return the smallest number of days that gives the lowest penalty that `most` days can reach."""
         most = min(most, math.ceil(seconds / DAY))
         costs = [self._rule(student, 1.0, left) or 0.0 if (left := seconds - day * DAY) > 0 else 0.0 for day in range(most + 1)]
         return costs.index(min(costs))
 
 
 def _hundredths(points: float) -> float:
-    """A penalty in hundredths of a point; a half goes to the student, whatever the last digit of the float."""
+    """Return a penalty in hundredths of a point. Halves round in the student's favour, regardless of float noise."""
     return float(Decimal(f"{points:.6f}").quantize(Decimal("0.01"), ROUND_HALF_DOWN))
 
 
 def _marked(row: Any) -> bool:
-    """Whether nbgrader counts extra credit for it: only beside a mark."""
+    """Return whether nbgrader counts extra credit for the row, which it does only beside a mark."""
     return row.manual_score is not None or row.auto_score is not None

@@ -1,7 +1,7 @@
-"""What is graded already: a small file for each student, `reports/<assignment>/<student>.json` in the course folder.
+"""Remember what is graded in one small file per student: `reports/<assignment>/<student>.json` in the course folder.
 
-An entry is written, whole or not at all, after the gradebook has the marks. So a run that was ended at any moment can be
-started again: whoever has an entry with the right key is done, and grading somebody twice gives the same rows.
+An entry is written atomically, after the gradebook has the marks. A run that ended at any moment can therefore be started
+again: a student whose entry has the right key is done, and grading somebody twice gives the same rows.
 """
 
 import hashlib
@@ -23,33 +23,34 @@ from autograder.notebooks.atomic_write import write_whole
 
 FOLDER = "reports"
 LOCK = ".grading"
-MAX_REMARKS = 20  # for each student
+MAX_REMARKS = 20  # per student
 MAX_REMARK = 400  # characters
 
 
 @dataclass(frozen=True)
 class ExerciseRow:
-    """One exercise of one student."""
+    """The outcome of one exercise for one student."""
 
     score: float
     points: float
     status: str
     headline: str
     misconception: str | None
-    carried: tuple[str, ...] = ()  # the earlier answers whose references stood in for them
+    carried: tuple[str, ...] = ()  # earlier exercises whose reference answers were used for this one
 
     def named(self) -> list[str]:
-        """The ids of the course's own mistakes in the answer; one that the engine described itself (`~`) has no name."""
+        """Return the ids of the course's own mistakes in the answer, without those that the engine described itself (`~`)."""
         return [each for each in (self.misconception or "").split("+") if each and not each.startswith("~")]
 
 
 @dataclass
 class StudentRow:
-    """One student: the autograded `score` of `points`, `flags` for a person to look at, `problem` where grading failed.
+    """The outcome for one student: the autograded `score` out of `points`, `flags` for a person, and a `problem` if grading
+    failed.
 
-    `notes` are those of the flags that the student is told: how the submission was read. `refused` has a 1 for
-    each system call that the sandbox refused, by name, however often that was. `marked_late` is what the learning platform says.
-    `seconds` are the submission's own and the grader's for it, whatever else the machine did.
+    `notes` are the flags that the student sees too, about how the submission was read. `refused` has a 1 for each system
+    call that the sandbox refused, by name, no matter how often. `marked_late` comes from the learning platform. `seconds`
+    are the submission's own and the grader's for it, regardless of other work on the machine.
     """
 
     student: str
@@ -66,7 +67,7 @@ class StudentRow:
 
     @property
     def remarks(self) -> list[str]:
-        """The problem, if there is one, then the flags that don't repeat it."""
+        """The problem, if any, followed by the flags that don't repeat it."""
         if self.problem is None:
             return self.flags
         return [self.problem, *(flag for flag in self.flags if self.problem not in flag)]
@@ -74,7 +75,7 @@ class StudentRow:
 
 @dataclass(frozen=True)
 class Change:
-    """An exercise for which a student gets other points than in the run before."""
+    """A change of a student's points for an exercise since the previous run."""
 
     student: str
     exercise: str
@@ -91,7 +92,7 @@ class Entry(msgspec.Struct):
 
 
 def changes(before: StudentRow, after: StudentRow) -> list[Change]:
-    """What a student who was graded before gets otherwise now, exercise by exercise."""
+    """Return the exercises whose points changed for a student who was graded before."""
     found = []
     for name in dict.fromkeys([*before.exercises, *after.exercises]):
         was, now = (row.exercises[name].score if name in row.exercises else 0.0 for row in (before, after))
@@ -102,10 +103,11 @@ def changes(before: StudentRow, after: StudentRow) -> list[Change]:
 
 @dataclass
 class ClassReport:
-    """A graded class. `tier` names every isolation that was used, `graded_now` how many rows are not from an earlier run.
+    """A graded class.
 
-    `changed` lists the marks that differ from those of the run before. `dry` says that nothing of it was written, `written`
-    that the assignment has answers that a person grades.
+    `tier` names every isolation used, `graded_now` counts the rows that are not from an earlier run, and `changed` lists
+    marks that differ from the previous run. `dry` means that nothing was written, `written` that the assignment has answers
+    for a person to grade.
     """
 
     assignment: str
@@ -121,18 +123,18 @@ class ClassReport:
 
 
 def key(kit_digest: str, content: bytes, timestamp: str) -> str:
-    """The key of an outcome: the same kit, files and time of submission give the same marks."""
+    """Return the key of an outcome: equal scheme, files and time of submission give equal marks."""
     return hashlib.sha256(b"\0".join([kit_digest.encode(), hashlib.sha256(content).digest(), timestamp.encode()])).hexdigest()
 
 
 def write(root: Path, assignment: str, entry_key: str, row: StudentRow) -> None:
-    """Remember `row`."""
+    """Write the entry of `row`."""
     path = root / FOLDER / assignment / f"{row.student}.json"
     write_whole(path, json.dumps(msgspec.to_builtins(Entry(entry_key, versions(), row)), indent=1) + "\n")
 
 
 def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict[str, str]]]:
-    """Each entry as `(key, row, versions)`, by student; one that cannot be read counts as none."""
+    """Yield each entry as `(key, row, versions)`, ordered by student. Unreadable entries are skipped."""
     for path in sorted((root / FOLDER / assignment).glob("*.json")):
         try:
             found = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Entry)
@@ -142,7 +144,7 @@ def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict
 
 
 def load(root: Path, assignment: str) -> ClassReport:
-    """The class as graded so far. Raises CourseError where nobody is."""
+    """Return the report on the class as graded so far. Raises CourseError if nobody is graded."""
     found = list(entries(root, assignment))
     if not found:
         raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
@@ -156,23 +158,23 @@ def load(root: Path, assignment: str) -> ClassReport:
 
 
 def tiers(rows: list[StudentRow]) -> str:
-    """Every isolation in which rows were graded, for one line."""
+    """Return every isolation in which rows were graded, on one line."""
     return ", ".join(sorted({row.tier for row in rows if row.tier}))
 
 
 @contextmanager
 def alone(root: Path, assignment: str) -> Iterator[None]:
-    """Grade `assignment` as the only grader. Raises CourseError where another one is at work, saying which process and where."""
+    """Hold the grading lock of `assignment`. Raises CourseError naming the other process if one is already grading."""
     try:
         import fcntl
-    except ImportError:  # Windows: only `--unsafe` grades there
+    except ImportError:  # Windows, where only `--unsafe` grades
         yield
         return
     path = root / FOLDER / assignment / LOCK
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+", encoding="utf-8") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go of it when the process ends, however that is
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases the lock however the process ends
         except BlockingIOError:
             file.seek(0)
             who = file.read(200).strip() or "another process"
@@ -186,7 +188,8 @@ def alone(root: Path, assignment: str) -> Iterator[None]:
 
 
 def bounded(remarks: list[str]) -> list[str]:
-    """At most `MAX_REMARKS` of `remarks`, each short: a submission with thousands of odd cells must not bury the others.
+    """Return at most `MAX_REMARKS` of `remarks`, each shortened, so a submission with thousands of odd cells doesn't bury the
+    rest.
 
     >>> bounded([f"cell {number}" for number in range(2000)])[-1]
     'and 1,981 more remarks on this submission'
@@ -198,7 +201,7 @@ def bounded(remarks: list[str]) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """The versions on which marks may depend."""
+    """Return the versions of the software that marks may depend on."""
     found = {"python": platform.python_version(), "autograder": __version__}
     for name in ("nbgrader", "numpy", "torch"):
         try:

@@ -1,7 +1,7 @@
-"""Before a class is graded: does the lesson itself run in the sandbox, and does its own answer get full marks there?
+"""Check before grading that the lesson itself runs in the sandbox and its own answers get full marks there.
 
-A given cell that fails, or a package that the sandbox lacks, is the instructor's error, and would cost every learner their
-marks in silence. So the release with the references in it is marked like a submission, once for each version of it.
+A given cell that fails, or a package that the sandbox lacks, is the instructor's error and would silently cost every learner
+their marks. So the release with the references in it is marked like a submission, once per version.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ _LACKS = "from importlib.util import find_spec\nprint(*[n for n in {!r} if find_
 
 
 def answered(scheme: MarkScheme) -> bytes:
-    """The release with every exercise answered by its reference, as a learner would hand it in."""
+    """Return the release with every exercise answered by its reference, as a learner would hand it in."""
     asked = scheme.visible.exercises.values()
     choices = {each.id: f'{each.id} = "{next(iter(each.choices))}"' for each in asked if isinstance(each, Prediction)}
     notebook: Any = nbformat.reads(nbformat.writes(scheme.released), as_version=4)
@@ -34,7 +34,7 @@ def answered(scheme: MarkScheme) -> bytes:
 
 
 def problems(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes, requires: tuple[str, ...]) -> list[str]:
-    """What keeps the sandbox from marking fairly, in words; `data` is what `answered` gave."""
+    """Return what keeps the sandbox from marking fairly, in words. `data` comes from `answered`."""
     with sandbox.submission([box.Cell("requires", _LACKS.format(requires))]) as submission:
         said = "".join(str(output.get("text", "")) for output in submission.outputs[0].outputs)
     found = [f"the sandbox has no package {name!r}, which {FILE} requires" for name in said.split()]
@@ -43,14 +43,14 @@ def problems(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes, requires: tu
     if found:
         return found
     short = [(name, report) for name, report in marked.reports.items() if report.score < report.points]
-    patient = [(name, report) for name, report in short if not report.unfinished]  # the machine may be busy
+    patient = [(name, report) for name, report in short if not report.unfinished]  # without timeouts: the machine may be busy
     return [
         f"its own answer to {name!r} gets {report.score:g} of {report.points:g}: {report.headline}" for name, report in patient
     ]
 
 
 def refuse(scheme: MarkScheme, found: list[str]) -> None:
-    """Raises CourseError, for the instructor, where something was `found`."""
+    """Raise CourseError, for the instructor, if something was `found`."""
     if found:
         raise CourseError(
             f"{scheme.assignment}: expected the lesson with its own answers to get full marks in the sandbox, but "
@@ -60,12 +60,12 @@ def refuse(scheme: MarkScheme, found: list[str]) -> None:
 
 
 def remember(root: Path, scheme: MarkScheme) -> None:
-    """Remember that all is well with `scheme`."""
+    """Record that the rehearsal of `scheme` passed."""
     write_whole(_path(root, scheme), _key(scheme) + "\n")
 
 
 def is_known(root: Path, scheme: MarkScheme) -> bool:
-    """Whether this version of the assignment was rehearsed here already, with these versions of the libraries."""
+    """Return whether this version of the assignment was rehearsed here with these versions of the libraries."""
     path = _path(root, scheme)
     return path.exists() and path.read_text(encoding="utf-8").strip() == _key(scheme)
 

@@ -1,13 +1,13 @@
-"""The class list, `students.csv` in the course folder: who is in which section, who marks them, and who has more time.
+"""Read the class list, `students.csv` in the course folder: sections, markers, and who has more time.
 
     id,name,email,lms_user_id,section,marker,extensions,extra_time,late_days
     ada,Ada Lovelace,ada@example.org,4711,A,grace,01_soft_lookup=3 04_masking=1.5,,4
     ben,Ben Ma,ben@example.org,4712,B,,,2,
 
-Only `id` is needed. `lms_user_id` is the number that Canvas has for the student. `extensions` are days beyond one assignment's
-due date, `extra_time` days beyond every due date (an accommodation), `late_days` a budget of days that cost nothing, spent by
-due date. In: the file. Out: a `Roster`, or a CourseError that names every bad line with its column, what was expected and what
-stands there.
+Only `id` is needed. `lms_user_id` is Canvas's number for the student. `extensions` are days beyond one assignment's due
+date, `extra_time` days beyond every due date (an accommodation), and `late_days` a budget of days that cost nothing, spent
+in order of due date. In: the file. Out: a `Roster`, or a CourseError that names every bad line with its column, what was
+expected and what it says.
 """
 
 import csv
@@ -30,7 +30,7 @@ MAX_DAYS = 400.0
 
 @dataclass(frozen=True)
 class Listed:
-    """A student of the class list; times in days."""
+    """A student on the class list. Times are in days."""
 
     id: str
     name: str = ""
@@ -45,31 +45,31 @@ class Listed:
 
 @dataclass(frozen=True)
 class Roster:
-    """The class list by student id; empty where the course has none."""
+    """The class list by student id; empty if the course has none."""
 
     students: Mapping[str, Listed] = field(default_factory=dict)
 
     def of(self, student: str) -> Listed:
-        """What the list says of `student`; of one who is not on it, nothing."""
+        """Return the entry of `student`, empty if the student is not on the list."""
         return self.students.get(student) or Listed(student)
 
     def more_seconds(self, student: str, assignment: str) -> float:
-        """The seconds beyond the due date of `assignment` before `student` is late."""
+        """Return the seconds after the due date of `assignment` before `student` counts as late."""
         listed = self.of(student)
         return DAY * (listed.extensions.get(assignment, 0.0) + listed.extra_time)
 
     def by_platform_id(self) -> dict[str, str]:
-        """Student ids by the learning platform's, as far as the list has these."""
+        """Return student ids by the learning platform's ids, as far as the list has these."""
         return {listed.lms_user_id: listed.id for listed in self.students.values() if listed.lms_user_id}
 
     def by_name(self) -> dict[str, str]:
-        """Student ids by `folded_name`, of everybody whose name no other student on the list has."""
+        """Return student ids by `folded_name`, for names that only one student on the list has."""
         names = Counter(folded_name(listed.name) for listed in self.students.values())
         return {name: listed.id for listed in self.students.values() if names[name := folded_name(listed.name)] == 1 and name}
 
 
 def folded_name(name: str) -> str:
-    """A person's name as names are compared.
+    """Return a person's name in the form used for comparisons.
 
     >>> folded_name("O'Neil, Zoë"), folded_name("zoë  oneil")
     ('zoë oneil', 'zoë oneil')
@@ -79,7 +79,7 @@ def folded_name(name: str) -> str:
 
 
 def read(root: Path, assignments: Collection[str] | None = None) -> Roster:
-    """The roster of the course at `root`. Extensions may name its releases alone, or `assignments`. Raises CourseError."""
+    """Return the roster of the course at `root`. Extensions may name only its releases, or `assignments`. Raises CourseError."""
     path = root / FILE
     if not path.is_file():
         return Roster()
@@ -93,7 +93,7 @@ def read(root: Path, assignments: Collection[str] | None = None) -> Roster:
 
 
 def parse(text: str, assignments: Collection[str] = ()) -> Roster:
-    """The roster in `text`; with `assignments`, extensions may name these alone.
+    """Return the roster in `text`. With `assignments`, extensions may name only these. Raises CourseError.
 
     >>> parse("id,section,late_days\\nada,A,2").of("ada").late_days
     2
@@ -102,7 +102,7 @@ def parse(text: str, assignments: Collection[str] = ()) -> Roster:
     """
     lines = text.splitlines()
     head = next((line for line in lines if line.strip()), "")
-    delimiter = max(",;\t", key=head.count)  # a spreadsheet writes what its country uses
+    delimiter = max(",;\t", key=head.count)  # a spreadsheet writes what its locale uses
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     problems: list[str] = []
     students: dict[str, Listed] = {}
@@ -151,7 +151,7 @@ def _head(columns: list[str], line: int) -> list[str]:
 
 
 def _listed(row: Mapping[str, str], assignments: Collection[str]) -> tuple[Listed, list[str]]:
-    """What a line says, and what is wrong with it."""
+    """Return the student on a line, and what is wrong with the line."""
     wrong: list[str] = []
     name = row.get("id", "")
     if not name or len(name) > 128 or not name.isprintable() or "/" in name:

@@ -1,4 +1,4 @@
-"""Who has handed something in, and what: the folders of `submitted/`, read as untrusted data."""
+"""Read who handed in what from the folders in `submitted/`, as untrusted data."""
 
 import os
 import re
@@ -16,13 +16,13 @@ from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.submission import UnreadableError, load
 
 _ZONE = re.compile(r"[+-]?\d{1,6}|[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}")
-MARKED_LATE = ".late"  # a file that `attn collect` lays beside what the learning platform marked late
-MAX_FOLDER = 200  # bytes of a student's name: files are named after it, and most systems end at 255
+MARKED_LATE = ".late"  # a file that `attn collect` leaves beside work that the learning platform marked late
+MAX_FOLDER = 200  # bytes of a student's name, because files are named after it and most systems stop at 255
 
 
 @dataclass(frozen=True)
 class Job:
-    """A submission as read, with when it was handed in, what the grader must know of it, and its key."""
+    """A submission as read: when it was handed in, what the grader must know about it, and its key."""
 
     student: str
     handed: Handed
@@ -34,12 +34,12 @@ class Job:
 
 
 def is_name(student: str) -> bool:
-    """Whether the gradebook can hold `student`: a folder may have any name."""
+    """Return whether the gradebook can hold `student`, because a folder may have any name."""
     return student.isprintable() and len(student) <= 128 and len(student.encode()) <= MAX_FOLDER
 
 
 def unnameable(student: str, points: float) -> StudentRow:
-    """The row of somebody whom the gradebook cannot hold."""
+    """Return the row for a student whose name the gradebook cannot hold."""
     label = ascii(student)[1:-1][:128]
     wanted = f"at most 128 printable characters and {MAX_FOLDER} bytes"
     problem = f"expected a folder named after the student, in {wanted}. Rename it and grade again."
@@ -47,13 +47,13 @@ def unnameable(student: str, points: float) -> StudentRow:
 
 
 def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
-    """What `student` handed in, or why it cannot be read."""
+    """Read what `student` handed in, or why it cannot be read."""
     folder = root / "submitted" / student / assignment
     known = {path.name for path in (root / "release" / assignment).iterdir()}
     try:
         handed = find_notebook.read_folder(folder, assignment, known)
         problem = handed.unreadable if handed.data is None and not os.path.lexists(folder / f"{assignment}.ipynb") else None
-    except OSError as error:  # as where whoever copied it kept rights that the grader has not
+    except OSError as error:  # for example, the copied files allow the grader no access
         problem = f"the folder could not be read: {error.strerror}. Give the grader the right to read it, and grade again"
         handed = Handed(None, problem)
     timestamp, note = handed_in(folder / "timestamp.txt")
@@ -63,7 +63,7 @@ def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
 
 
 def handed_in(path: Path) -> tuple[datetime | None, str]:
-    """When nbgrader's exchange received the submission, or why its note cannot be used."""
+    """Return when nbgrader's exchange received the submission, or a note if its record cannot be used."""
     if not os.path.lexists(path):
         return None, ""
     try:
@@ -73,10 +73,11 @@ def handed_in(path: Path) -> tuple[datetime | None, str]:
 
 
 def utc(text: str) -> datetime:
-    """The time in `text`, which a student may have written, in UTC. Raises ValueError where it is none.
+    """Return the time in `text`, which a student may have written, in UTC. Raises ValueError if it is not a time.
 
-    nbgrader asks dateutil, which takes the third word for the name of a zone, and that for any file's path: it would open what
-    the grader can, and fail in whatever way reading it does. So a zone is a plain name here, and every failure is one.
+    nbgrader uses dateutil, which takes the third word for the name of a time zone and accepts any file's path as one. It
+    would open whatever the grader can read and fail in whatever way reading it fails. So a zone must be a plain name here,
+    and every failure becomes a ValueError.
     """
     from nbgrader.utils import parse_utc
 
@@ -85,9 +86,9 @@ def utc(text: str) -> datetime:
         raise ValueError("expected a zone by its name")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of zones that it does not know
+            warnings.simplefilter("ignore")  # about zones that it does not know
             found = parse_utc(text)
-    except Exception as error:  # what dateutil raises over such a text is not known to anybody
+    except Exception as error:  # nobody knows what dateutil raises on such a text
         raise ValueError(f"no date: {type(error).__name__}") from None
     if not isinstance(found, datetime):
         raise ValueError("no date")
@@ -95,7 +96,7 @@ def utc(text: str) -> datetime:
 
 
 def submitters(root: Path, assignment: str, students: Sequence[str] | None) -> list[str]:
-    """Whose submissions to grade: all, or `students`. Raises CourseError where there are none, or one has none."""
+    """Return whose submissions to grade: all, or `students`. Raises CourseError if there are none, or a student has none."""
     found = sorted(_with_work(root / "submitted", assignment))
     if not found:
         raise CourseError(
@@ -108,12 +109,12 @@ def submitters(root: Path, assignment: str, students: Sequence[str] | None) -> l
 
 
 def _with_work(place: Path, assignment: str) -> Iterator[str]:
-    """The folders in `place` with something under the name of `assignment`; also those of which that cannot be seen."""
+    """Yield the folders in `place` that contain something named `assignment`, or that cannot be read."""
     for name in os.listdir(place) if place.is_dir() else ():
         try:
             os.lstat(place / name / assignment)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:  # whoever copied it kept rights that the grader has not: `read` says so, and nobody is left out
+        except OSError:  # no access to the copied files: `read` reports it, so nobody is left out
             pass
         yield name

@@ -1,7 +1,7 @@
-"""Where submissions are marked: in threads of this machine, each with its own sandbox, or on the workers of a Dask cluster.
+"""Mark submissions in threads on this machine, each with its own sandbox, or on the workers of a Dask cluster.
 
-Both are executors of `work`, so whoever grades does not see the difference. Threads serve well here: student code runs in the
-sandboxes' own processes, and a thread that waits for one holds nothing up.
+Both are executors of `work`, so the caller doesn't notice the difference. Threads serve well here, because student code runs
+in the sandboxes' own processes and a waiting thread holds nothing up.
 """
 
 import os
@@ -21,20 +21,20 @@ from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, se
 from autograder.sandbox import Limits, Purse, Sandbox, choose_tier, likely_tier
 from autograder.sandbox.budget import PURSE_S
 
-RETRIES = 3  # a submission whose cluster worker was lost is given to others this often
+RETRIES = 3  # how often a submission is reassigned when its cluster worker is lost
 CONNECT_S = 10.0
 
 
 @dataclass(frozen=True)
 class Again:
-    """A submission that others cut short is marked again, from what was `fixed` by then."""
+    """Marks a submission that others cut short again, starting from what was `fixed`."""
 
     fixed: Fixed | None
 
 
-_mine = threading.local()  # each thread's sandbox, and what it was set up for
+_mine = threading.local()  # each thread's sandbox, and its setup
 _all: list[Sandbox] = []
-# one core is left to the process that makes the scheme meanwhile, so that the first mark comes sooner
+# one core stays free for the process that makes the scheme meanwhile, so the first mark comes sooner
 _warming = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 
@@ -46,19 +46,20 @@ def work(
     again: "Again | None" = None,
     final: bool = False,
 ) -> Marked:
-    """Mark one submission in this thread's sandbox, which stays warm for the next; `purse` is its class's, on this machine.
+    """Mark one submission in this thread's sandbox, which stays warm for the next. `purse` belongs to its class on this
+    machine.
 
-    One that is marked `again` has a new sandbox: files, process numbers and counters of the one that it knew are gone with it.
+    A submission that is marked `again` gets a new sandbox, so files, process numbers and counters that it knew are gone.
     """
     if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
         warm_up(scheme.setup, tier)
     if again is not None:
-        _mine.sandbox.close()  # the next submission starts another
+        _mine.sandbox.close()  # the next submission starts another one
     return mark(scheme, _mine.sandbox, handed, purse, again.fixed if again is not None else None, final=final)
 
 
 def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
-    """Give this thread a warm sandbox in `tier`; `together` with the other threads, so that each gets one."""
+    """Give this thread a warm sandbox in `tier`. Waiting for the other threads at `together` gives each of them one."""
     if hasattr(_mine, "sandbox"):
         _mine.sandbox.close()
     _mine.sandbox, _mine.ready = setup.sandbox(tier), (setup, tier)
@@ -71,15 +72,15 @@ def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) 
 
 @contextmanager
 def here(setup: Setup, *, workers: int, unsafe: bool) -> Iterator[Executor]:
-    """`workers` threads on this machine, whose sandboxes begin to warm up at once.
+    """Yield an executor with `workers` threads on this machine, whose sandboxes begin to warm up at once.
 
-    Raises SandboxUnavailable where nothing isolates and not `unsafe`.
+    Raises SandboxUnavailable if no isolation works, unless `unsafe`.
     """
     together = threading.Barrier(workers)
     executor = ThreadPoolExecutor(workers, thread_name_prefix="attn")
     try:
         for _ in range(workers):
-            executor.submit(warm_up, setup, likely_tier(), together)  # where that is wrong, `work` makes another
+            executor.submit(warm_up, setup, likely_tier(), together)  # if the guess is wrong, `work` makes another sandbox
         choose_tier(unsafe=unsafe)
         yield executor
     finally:
@@ -90,9 +91,10 @@ def here(setup: Setup, *, workers: int, unsafe: bool) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(scheme: MarkScheme, *, scheduler: str) -> Iterator[tuple[Executor, Any]]:
-    """The workers of the Dask cluster at `scheduler` ("tcp://host:8786"). Raises CourseError where it cannot be used.
+    """Yield an executor on the Dask cluster at `scheduler` ("tcp://host:8786"), and the scheme there.
 
-    The scheme holds the hidden probes: the cluster must be yours, and its network trusted (or its addresses `tls://`).
+    Raises CourseError if the cluster cannot be used. The scheme holds the hidden probes, so the cluster must be yours and
+    its network trusted (or its addresses `tls://`).
     """
     try:
         from distributed import Client
@@ -116,14 +118,14 @@ def _version() -> str:
 
 
 def rehearse(scheme: MarkScheme, unsafe: bool, data: bytes, requires: tuple[str, ...]) -> list[str]:
-    """What keeps this thread's sandbox from marking fairly: see `rehearsal.problems`."""
+    """Return what keeps this thread's sandbox from marking fairly: see `rehearsal.problems`."""
     if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
         warm_up(scheme.setup, tier)
     return rehearsal.problems(scheme, _mine.sandbox, data, requires)
 
 
 class Workers:
-    """Who marks: this machine's threads, or the workers of the cluster at `scheduler`; started when there is something to do."""
+    """Marks submissions in this machine's threads or on the cluster at `scheduler`, started when there is something to do."""
 
     def __init__(self, stack: ExitStack, released: Any, limits: Limits, unsafe: bool, workers: int | None, scheduler: str | None):
         self._stack, self._setup, self._unsafe, self._scheduler = (
@@ -136,20 +138,20 @@ class Workers:
         self._purse = None if scheduler else Purse(PURSE_S * self._workers)
         self._executor: Executor | None = None
         self._scheme: Any = None
-        self.ahead = 256 if scheduler else 2 * self._workers  # how many submissions are read before the first is written
+        self.ahead = 256 if scheduler else 2 * self._workers  # submissions that are read before the first is written
 
     def start(self) -> None:
-        """Start this machine's threads; a cluster's workers wait for the scheme."""
+        """Start this machine's threads. A cluster's workers wait for the scheme."""
         if self._executor is None and self._scheduler is None:
             self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
 
     def mark(self, scheme: MarkScheme, handed: Handed, again: Again | None = None, *, final: bool = False) -> "Future[Marked]":
-        """Have a submission marked. One that is marked `again` has all of its seconds; no other marking follows a `final` one."""
+        """Submit a submission for marking. If it is marked `again`, it has all its seconds; a `final` marking is the last."""
         purse = self._purse if again is None else None
         return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed, purse, again, final)
 
     def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":
-        """Have the lesson's own answers marked: see `autograder.grading.rehearsal`."""
+        """Submit the lesson's own answers for marking: see `autograder.grading.rehearsal`."""
         executor, data = self._ready(scheme), rehearsal.answered(scheme)
         return executor.submit(rehearse, self._scheme or scheme, self._unsafe, data, requires)
 

@@ -1,4 +1,4 @@
-"""The one hand that writes: gradebook, graded notebook, feedback, and last the ledger."""
+"""Write gradebook, graded notebook, feedback, and finally the ledger. Nothing else in a grading run writes results."""
 
 import json
 from concurrent.futures import Future
@@ -17,7 +17,7 @@ from autograder.notebooks.atomic_write import write_whole
 
 
 class Writer:
-    """The one hand that writes: gradebook, graded notebook, feedback, and last the ledger."""
+    """Writes the results of a class: gradebook, graded notebook, feedback, and finally the ledger."""
 
     def __init__(self, root: Path, api: Any, assignment: str, book: Gradebook, *, feedback: bool):
         from nbgrader.preprocessors import LimitOutput
@@ -32,7 +32,7 @@ class Writer:
         self.done: list[str] = []
 
     def known(self) -> dict[str, tuple[str, StudentRow]]:
-        """Who is graded already and need not be again, with the key: the gradebook and the files are there."""
+        """Return the students who are graded already, with key and row: their gradebook rows and files exist."""
         there = self.book.students()
         found = {}
         for key, row, _ in ledger.entries(self.root, self.assignment):
@@ -42,7 +42,7 @@ class Writer:
         return found
 
     def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
-        """Write the outcome of `job`; what could not be graded becomes a row that says why."""
+        """Write the outcome of `job` and return its row. If it could not be graded, the row says why."""
         row, marked = row_of(job, future, self.points)
         if marked is None:
             self.done.append(job.student)
@@ -50,7 +50,7 @@ class Writer:
         notebook, _ = self._limit.preprocess(marked.notebook, {})
         self.book.put(job.student, notebook, job.timestamp, _read(self._path("autograded", job.student)))
         mode = 0o664 if self._coursedir.groupshared else 0o444
-        # in one line: nbformat's indented form takes ten times as long, most of what this process does for a student
+        # on one line, because nbformat's indented form takes ten times as long, most of this process's time per student
         text = json.dumps(notebook, ensure_ascii=False, sort_keys=True)
         write_whole(self._path("autograded", job.student), text + "\n", mode=mode)
         if self._pages is not None:
@@ -69,14 +69,14 @@ class Writer:
                     seconds=marked.page_s,
                 )
                 write_whole(self._path("feedback", job.student), page)
-            except Exception as error:  # libraries read what learners wrote: the marks stand, and the others go on
+            except Exception as error:  # libraries read what learners wrote: the marks stand, and grading continues
                 row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."
         self.waiting.append((job.key, row))
         self.done.append(job.student)
         return row
 
     def flush(self) -> None:
-        """Commit what waits, then remember it as done."""
+        """Commit the waiting outcomes, then record them as done."""
         self.book.commit()
         for key, row in self.waiting:
             ledger.write(self.root, self.assignment, key, row)
@@ -87,7 +87,7 @@ class Writer:
 
 
 class DryWriter:
-    """Takes the place of a `Writer` in a dry run: it makes the rows and writes nothing."""
+    """Replaces a `Writer` in a dry run: makes the rows and writes nothing."""
 
     def __init__(self, root: Path):
         self.root, self.points = root, 0.0
@@ -101,17 +101,17 @@ class DryWriter:
         return row
 
     def flush(self) -> None:
-        """Write nothing."""
+        """Do nothing."""
 
 
 def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRow, Marked | None]:
-    """The row of `job`, with what was marked; None where it could not be graded, and then the row says why."""
+    """Return the row of `job` and the marked submission, or None with a row that says why it could not be graded."""
     try:
         marked = future.result()
-    except Exception as error:  # a lost cluster worker, a sandbox that no longer starts: the others go on
+    except Exception as error:  # a lost cluster worker, or a sandbox that no longer starts: grading continues
         return StudentRow(job.student, 0.0, points, problem=f"not graded: {str(error)[:300]}. Grade again."), None
     row = StudentRow(job.student, 0.0, points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
-    # how often a call was refused is a number of the student's choice, and could spell a hidden input
+    # the student chooses how often a call is refused, so that number could spell a hidden input
     row.refused, row.marked_late = dict.fromkeys(marked.refused, 1), job.marked_late
     row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
     row.problem, row.notes = job.problem, ledger.bounded(marked.notes)
@@ -124,7 +124,7 @@ def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRo
 
 
 def _read(path: Path) -> Any | None:
-    """The notebook that was marked before; None where there is none to be read."""
+    """Return the notebook that was marked before, or None if none can be read."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def _read(path: Path) -> Any | None:
 
 
 def place(coursedir: Any, kind: str, student: str, assignment: str) -> Path:
-    """Where nbgrader expects the `kind` ("autograded" or "feedback") of a student's file."""
+    """Return the path at which nbgrader expects a student's file of this `kind` ("autograded" or "feedback")."""
     folder = getattr(coursedir, f"{kind}_directory")
     suffix = ".html" if kind == "feedback" else ".ipynb"
     return Path(coursedir.format_path(folder, student, assignment)) / f"{assignment}{suffix}"

@@ -1,7 +1,7 @@
-"""The landing page of the live book: a promise, a figure that moves, one exercise that runs in the page, and the chapters.
+"""Write the live book's landing page: a promise, a figure that moves, one exercise that runs in the page, and the chapters.
 
-Its words, figure and exercise are the course's own (`front_door.py` in its folder). The book's list of lessons, which Sphinx
-calls `index.html`, moves to `contents.html`.
+The words, the figure and the exercise come from the course (`front_door.py` in its folder). The book's list of lessons,
+which Sphinx calls `index.html`, moves to `contents.html`.
 """
 
 import html
@@ -40,11 +40,12 @@ def write(
     address: str = "",
     pages: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """Write the landing page into the book in `folder`; returns the page of the contents, which it replaces as the start, and it.
+    """Write the landing page into the book in `folder`. Returns the page of contents, which it replaces as the start, and
+    itself.
 
-    `live` names the lessons that run in the page, `files` and `pyodide` are addresses from the page. `repository` is the address
-    of the course's repository, and `address` the one at which the site will be published. `pages` are addresses of other pages by
-    name: `teaching`, `learning`, `lite`.
+    `live` names the lessons that run in the page; `files` and `pyodide` are addresses relative to the page. `repository` is
+    the address of the course's repository, and `address` the one at which the site will be published. `pages` maps names of
+    other pages (`teaching`, `learning`, `lite`) to addresses.
     """
     door.write_lesson(folder / files / "lessons" / MODULE)
     first = (folder / "index.html").read_text(encoding="utf-8")
@@ -59,7 +60,7 @@ def write(
 
 
 def _rename_in_search(folder: Path) -> None:
-    """Let results of the search that lie on the list of lessons lead to its new place."""
+    """Redirect search results on the list of lessons to its new place."""
     name = Path(CONTENTS).stem
     for path, before in ((folder / "searchindex.js", r'"docnames":\[[^\]]*'), (folder / "_static" / excerpts.DATA, r"[{,]")):
         text = path.read_text(encoding="utf-8")
@@ -87,7 +88,7 @@ def _page(
         "pack": f"{MODULE}{pack_file.SUFFIX}",
         "pyodide": pyodide,
         "files": files,
-        "alone": "",  # an exercise on its own: nothing to take home
+        "alone": "",  # an exercise without a lesson: nothing to take home
     }
     links = [(CONTENTS, "Lessons"), *((pages[name], name.capitalize()) for name in ("learning", "teaching") if name in pages)]
     links += [(repository, "Source")] if repository else []
@@ -118,9 +119,9 @@ def _page(
 
 
 def _doors(lessons: Sequence[Lesson], live: Collection[str], repository: str, pages: Mapping[str, str]) -> str:
-    """The three ways in."""
+    """Return the three ways to start, as HTML."""
     first = next((lesson.name for lesson in lessons if lesson.name in live), lessons[0].name)
-    opened = f"lab/index.html?path={first}/{first}.ipynb"  # JupyterLab's own start page says nothing of the course
+    opened = f"lab/index.html?path={first}/{first}.ipynb"  # JupyterLab's own start page says nothing about the course
     lite = f' or in <a href="{pages["lite"]}{opened}">JupyterLab in a tab</a>' if "lite" in pages else ""
     clone = f"git clone {repository or 'ADDRESS-OF-THE-REPOSITORY'} course\ncd course\nmake lab"
     return "".join(
@@ -142,7 +143,7 @@ def _doors(lessons: Sequence[Lesson], live: Collection[str], repository: str, pa
 
 
 def _chapters(lessons: Sequence[Lesson], live: Collection[str]) -> str:
-    """The map: a row for each chapter, its core notebook first, then its workshops."""
+    """Return the map as HTML: a row for each chapter, with its core notebook and then its workshops."""
     chapters: dict[int, list[Lesson]] = {}
     for lesson in lessons:
         chapters.setdefault(lesson.number, []).append(lesson)
@@ -165,16 +166,16 @@ def _workshop(lesson: Lesson, live: Collection[str]) -> str:
 
 
 def _link(lesson: Lesson, live: Collection[str]) -> str:
-    """The lesson's title, its minutes, and whether it runs in a browser."""
+    """Return the lesson's title as a link, with its minutes and whether it runs in a browser."""
     here = " · runs in the browser" if lesson.name in live else ""
     title = html.escape(lesson.title)
-    # the page's script adds how many of the checks a returning reader has passed
+    # the page's script adds how many checks a returning reader has passed
     progress = f' data-lesson="{lesson.name}" data-checks="{_checks(lesson)}"' if lesson.name in live else ""
     return f'<a href="{lesson.name}.html">{title}</a> <span class="minutes"{progress}>{minutes(lesson)}&nbsp;min{here}</span>'
 
 
 def _checks(lesson: Lesson) -> int:
-    """The number of the lesson's answers that are code, so that its page checks them."""
+    """Return the number of answers in code, which the lesson's page checks."""
     cells = nbformat.read(packing.released(lesson) / f"{lesson.name}.ipynb", as_version=4).cells
     return sum(is_answer(cell) and cell.cell_type == "code" for cell in cells)
 

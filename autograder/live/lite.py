@@ -1,6 +1,6 @@
-"""`attn lite`: a JupyterLite site with the notebooks that a browser can run, the course's wheel in it.
+"""Build a JupyterLite site with the notebooks that a browser can run, and the course's wheel in it (`attn lite`).
 
-JupyterLite is the whole of JupyterLab in a tab. It cannot interrupt an endless loop, which the live book can.
+JupyterLite is the whole of JupyterLab in a tab. Unlike the live book, it cannot interrupt an endless loop.
 """
 
 import importlib.util
@@ -19,13 +19,16 @@ from autograder.notebooks.roles import INSTALL
 from autograder.workspace import lab
 
 NEEDS = {"jupyterlite_core": "jupyterlite-core", "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel"}
-KERNEL = ("ipython", "jedi", "micropip", "packaging", "pygments", "sqlite3", "ssl", "traitlets")  # what its kernel loads
-BESIDE_KERNEL = ("comm",)  # a package that the kernel imports and its own wheels lack
+KERNEL = ("ipython", "jedi", "micropip", "packaging", "pygments", "sqlite3", "ssl", "traitlets")  # loaded by the kernel
+BESIDE_KERNEL = ("comm",)  # imported by the kernel but missing from its wheels
 SET_UP = "%pip install -q {name}\n\nimport os\n\nos.environ['MPLBACKEND'] = 'module://matplotlib_inline.backend_inline'"
 
 
 def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | None = None) -> list[Lesson]:
-    """Write the site into `folder`; returns the lessons in it. Pyodide comes from a folder (see `pyodide.find`) or its CDN."""
+    """Write the site into `folder` and return the lessons in it. Pyodide comes from a folder (see `pyodide.find`) or its CDN.
+
+    Raises CourseError if a package is missing or JupyterLite fails.
+    """
     if missing := [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]:
         raise CourseError(
             f"attn lite: expected the packages that make the site, found no {', '.join(missing)}.\n"
@@ -44,7 +47,7 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
         (home / "jupyter-lite.json").write_text(json.dumps(_settings(own_pyodide=found is not None)), encoding="utf-8")
         command = [sys.executable, "-m", "jupyterlite_core", "build", "--lite-dir", str(home), "--output-dir", str(home / "site")]
         command += ["--contents", str(home / "contents"), *(part for path in wheels for part in ("--piplite-wheels", str(path)))]
-        # other extensions of this environment, nbgrader's among them, are made for a JupyterLab with a server
+        # other extensions in this environment, such as nbgrader's, need a JupyterLab with a server
         extensions = [str(_kernel_extension()), *map(str, sorted((lab.BUTTONS / "labextensions").iterdir()))]
         own = {"ignore_sys_prefix": True, "federated_extensions": extensions}
         (home / "jupyter_lite_config.json").write_text(json.dumps({"LiteBuildConfig": own}), encoding="utf-8")
@@ -59,12 +62,12 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
 
 
 def _kernel_extension() -> Path:
-    """The folder of the Pyodide kernel's extension, where its package installed it."""
+    """Return the folder in which the package of the Pyodide kernel installed its extension."""
     return Path(sys.prefix) / "share" / "jupyter" / "labextensions" / "@jupyterlite" / "pyodide-kernel-extension"
 
 
 def _put_notebook(lesson: Lesson, target: Path) -> None:
-    """The released notebook with its pack; the cell that says what to install installs the course's wheel of this site."""
+    """Copy the released notebook and its pack. Its installation cell then installs this site's wheel of the course."""
     shutil.copytree(packing.released(lesson), target)
     path = target / f"{lesson.name}.ipynb"
     notebook = json.loads(path.read_text(encoding="utf-8"))

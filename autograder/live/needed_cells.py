@@ -1,4 +1,4 @@
-"""Which code of a notebook has to run before an exercise can be checked: what its answer reads, and what that reads in turn."""
+"""Find the code that must run before an exercise can be checked: what its answer reads, and what that reads in turn."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Any
 
 from autograder.notebooks.scopes import scopes, statements, texts_of
 
-FIGURE = "figure"  # the tag of a cell that only draws; nothing that is checked depends on it
+FIGURE = "figure"  # tags a cell that only draws; no check depends on it
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One statement of a given cell, or a whole answer cell: its source, and the global names that it binds and reads.
+    """A statement of a given cell, or a whole answer cell: its source, and the global names that it binds and reads.
 
-    `name` is the cell's grade_id, or its id where it has none.
+    `name` is the cell's grade_id, or its id if it has none.
     """
 
     name: str
@@ -23,10 +23,11 @@ class Piece:
 
 
 def needed(cells: Sequence[Mapping[str, Any]], exercise: str, answers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The `(name, source)` of what runs for `exercise`, in the notebook's order, its own answer cell last.
+    """Return the `(name, source)` of what runs for `exercise`, in the notebook's order, with its own answer cell last.
 
-    `cells` are a notebook's, as JSON has them, and `answers` the learner's, by exercise. A given cell takes part by its
-    statements, so an import that no answer uses is never loaded. Cells below the exercise take no part.
+    `cells` are a notebook's, as in its JSON, and `answers` are the learner's, by exercise. A given cell contributes single
+    statements, so an import that no answer uses is never loaded. Cells below the exercise are ignored. Raises KeyError for
+    an unknown exercise.
 
     >>> cell = lambda name, source, **more: {"id": name, "cell_type": "code", "source": source, "metadata": more}
     >>> solution = {"nbgrader": {"grade_id": "f", "solution": True}}
@@ -41,9 +42,9 @@ def needed(cells: Sequence[Mapping[str, Any]], exercise: str, answers: Mapping[s
 def needed_by_cell(
     cells: Sequence[Mapping[str, Any]], cell: str, source: str, answers: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """The same for a given cell whose text a reader has changed to `source`; `cell` is its grade_id, or its id.
+    """Return the same for a given cell whose text a reader has changed to `source`. `cell` is its grade_id, or its id.
 
-    A cell that draws takes part here, because what a reader runs may use a name that a figure's code binds.
+    Cells that draw are included here, because the reader's code may use a name that a figure's code binds. Raises KeyError.
 
     >>> given = lambda name, source: {"id": name, "cell_type": "code", "source": source, "metadata": {}}
     >>> needed_by_cell([given("a", "x = 1\\ny = 2"), given("b", "print(y)")], "b", "print(x)", {})
@@ -53,12 +54,12 @@ def needed_by_cell(
 
 
 def name_of(cell: Mapping[str, Any]) -> str:
-    """What a cell is called here: its grade_id, or its id where it has none."""
+    """Return a cell's name: its grade_id, or its id if it has none."""
     return str(cell["metadata"].get("nbgrader", {}).get("grade_id") or cell["id"])
 
 
 def _chosen(pieces: Sequence[Piece], own: Piece) -> list[tuple[str, str]]:
-    """What of `pieces` has to run before `own`, and `own`."""
+    """Return the `pieces` that must run before `own`, and `own` itself."""
     wanted, chosen = set(own.reads), [own]
     for piece in reversed(pieces):
         if piece.binds & wanted:
@@ -68,7 +69,7 @@ def _chosen(pieces: Sequence[Piece], own: Piece) -> list[tuple[str, str]]:
 
 
 def _pieces(cells: Sequence[Mapping[str, Any]], last: str, answers: Mapping[str, str], *, figures: bool = False) -> list[Piece]:
-    """The pieces of all cells down to the one called `last`: with it if it is an answer cell, without it if it is given."""
+    """Return the pieces of all cells down to the one called `last`, which is included only if it is an answer cell."""
     found: list[Piece] = []
     for cell in cells:
         if cell["cell_type"] != "code" or (FIGURE in cell["metadata"].get("tags", ()) and not figures):
@@ -87,6 +88,6 @@ def _pieces(cells: Sequence[Mapping[str, Any]], last: str, answers: Mapping[str,
 def _piece(name: str, source: str) -> Piece:
     try:
         binds, reads = scopes(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it can't run: whoever needs its name is told so then
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it can't run, and a cell that needs its name will say so
         binds, reads = {name}, set()
     return Piece(name, source, frozenset(binds), frozenset(reads))

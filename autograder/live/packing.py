@@ -1,4 +1,4 @@
-"""Packs what a browser needs to check answers: the engine, what the lessons import, and the pure Python packages behind it.
+"""Pack what a browser needs to check answers: the engine, what the lessons import, and the pure Python packages behind it.
 
 Everything is read from what is installed here, so nothing is downloaded when a site is built.
 """
@@ -28,19 +28,19 @@ ENGINE = (
     "notebooks",
     "packs",
     "workspace",
-)  # what a check needs of it
-IN_PYODIDE = ("numpy", "matplotlib")  # compiled packages that Pyodide brings and that lessons import
-HOME = "attn_live_course"  # the package that holds a course's packs in a wheel for JupyterLite
+)  # the parts that a check needs
+IN_PYODIDE = ("numpy", "matplotlib")  # compiled packages that lessons import and Pyodide provides
+HOME = "attn_live_course"  # the package that holds a course's packs in JupyterLite's wheel
 Files = dict[str, bytes]
 
 
 def released(lesson: Lesson) -> Path:
-    """The lesson's folder as learners get it: the notebook and its pack."""
+    """Return the lesson's folder as learners get it, with the notebook and its pack."""
     return course_root() / "release" / lesson.name
 
 
 def code_of(lesson: Lesson) -> list[str]:
-    """The sources of the code cells of the released notebook."""
+    """Return the sources of the released notebook's code cells. Raises CourseError if it is missing."""
     path = released(lesson) / f"{lesson.name}.ipynb"
     if not path.exists():
         raise CourseError(f"expected the released notebook at {path}, found none. Run `attn build {lesson.name}`.")
@@ -49,12 +49,12 @@ def code_of(lesson: Lesson) -> list[str]:
 
 
 def runs_in_browser(lesson: Lesson) -> bool:
-    """Whether a browser tab can run the notebook: its cells import nothing that Pyodide lacks, such as PyTorch."""
+    """Return whether a browser can run the notebook: its cells import nothing that Pyodide lacks, such as PyTorch."""
     return not {"torch", "tokenizers", "triton"} & _top_level(code_of(lesson))
 
 
 def given_packages() -> dict[str, Path]:
-    """The packages that lessons are given, by name: beside the lessons in a clone, around the course where it is installed."""
+    """Return the packages that lessons are given, by name: beside the lessons in a clone, around an installed course."""
     folders = [course_root() / name for name in settings().given]
     if all(folder.is_dir() for folder in folders):
         return {path.stem: path for folder in folders for path in folder.iterdir() if path.is_dir() or path.suffix == ".py"}
@@ -62,9 +62,9 @@ def given_packages() -> dict[str, Path]:
 
 
 def bundle(lessons: Sequence[Lesson], *, data: bool = False) -> Files:
-    """The engine, the given modules that `lessons` import, and other pure packages, by path in `site-packages`.
+    """Return the engine, the given modules that `lessons` import, and other pure packages, by path in `site-packages`.
 
-    `data` adds what lies beside the modules, such as arrays, and packages that only figures use.
+    `data` adds files beside the modules, such as arrays, and packages that only figures use.
     """
     code = [source for lesson in lessons for source in code_of(lesson)]
     asked = _imports(lessons)
@@ -80,7 +80,7 @@ def bundle(lessons: Sequence[Lesson], *, data: bool = False) -> Files:
 
 
 def distributions(code: Iterable[str], *, data: bool = False) -> list[str]:
-    """The installed distributions that `code` imports and Pyodide lacks, with what they require in turn.
+    """Return the installed distributions that `code` imports and Pyodide lacks, with what they require in turn.
 
     `data` adds those that the course's settings require.
     """
@@ -102,7 +102,7 @@ def distributions(code: Iterable[str], *, data: bool = False) -> list[str]:
 
 
 def write_zip(files: Files, target: Path) -> Path:
-    """A zip file of `files`, the same bytes for the same content."""
+    """Write a zip file of `files` and return it. The same content gives the same bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
         for name in sorted(files):
@@ -113,7 +113,7 @@ def write_zip(files: Files, target: Path) -> Path:
 
 
 def write_wheel(name: str, version: str, requires: Sequence[str], files: Files, folder: Path, *, entry_points: str = "") -> Path:
-    """A wheel of pure Python with `files`, installable by pip and micropip."""
+    """Write a wheel of pure Python with `files`, installable by pip and micropip, and return it."""
     stem = f"{name.replace('-', '_')}-{version}"
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in requires)]
     inside = {
@@ -129,7 +129,7 @@ def write_wheel(name: str, version: str, requires: Sequence[str], files: Files, 
 
 
 def course_wheel(lessons: Sequence[Lesson], folder: Path) -> Path:
-    """The wheel for JupyterLite: engine, given modules with their data, and the packs of `lessons`."""
+    """Write the wheel for JupyterLite: engine, given modules with their data, and the packs of `lessons`."""
     code = [source for lesson in lessons for source in code_of(lesson)]
     asked = _imports(lessons)
     files = _engine()
@@ -148,13 +148,13 @@ def course_wheel(lessons: Sequence[Lesson], folder: Path) -> Path:
 
 
 def dependency_wheels(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
-    """Wheels of the pure packages that `course_wheel` requires."""
+    """Write wheels of the pure packages that `course_wheel` requires."""
     code = [source for lesson in lessons for source in code_of(lesson)]
     return [repacked(name, folder) for name in distributions(code, data=True)]
 
 
 def repacked(name: str, folder: Path) -> Path:
-    """The wheel of a pure package, made again from what is installed."""
+    """Write the wheel of a pure package again, from what is installed."""
     found = metadata.distribution(name)
     needs = [line for line in found.requires or () if "extra ==" not in line]
     files = {path: content for path, content in _installed(name) if ".dist-info/" not in path}
@@ -162,7 +162,7 @@ def repacked(name: str, folder: Path) -> Path:
 
 
 def distribution_name() -> str:
-    """The name under which the engine is installed."""
+    """Return the name under which the engine is installed."""
     return metadata.packages_distributions().get("autograder", ["attention-course"])[0]
 
 
@@ -182,7 +182,7 @@ def _engine() -> Files:
 
 
 def _installed(name: str) -> Iterator[tuple[str, bytes]]:
-    """The files of an installed pure distribution, by path in `site-packages`."""
+    """Yield the files of an installed pure distribution, by path in `site-packages`. Raises CourseError if it is not pure."""
     found = metadata.distribution(name)
     if "Root-Is-Purelib: true" not in (found.read_text("WHEEL") or ""):
         raise CourseError(f"expected {name} to be pure Python, but it has compiled parts: a browser can't use this machine's.")

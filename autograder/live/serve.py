@@ -1,4 +1,4 @@
-"""`attn book --live --serve`: the site's own server, for this machine alone."""
+"""Serve the site to this machine only, for `attn book --live --serve`."""
 
 import gzip
 import socket
@@ -21,11 +21,11 @@ TYPES = {
     ".zip": "application/zip",
     ".npz": "application/octet-stream",
 }
-PACKED = (".js", ".mjs", ".wasm", ".json", ".css", ".html", ".ipynb", ".svg")  # what gets smaller by gzip
+PACKED = (".js", ".mjs", ".wasm", ".json", ".css", ".html", ".ipynb", ".svg")  # types that gzip makes smaller
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Files of a folder with the types that browsers ask for, packed where that makes them smaller, as web hosts do."""
+    """Serves a folder's files with the types that browsers expect, compressed if that makes them smaller, as web hosts do."""
 
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, **TYPES}  # noqa: RUF012  # as the standard library has it
 
@@ -44,11 +44,11 @@ class Handler(SimpleHTTPRequestHandler):
         return BytesIO(content)
 
     def end_headers(self) -> None:
-        self.send_header("Cache-Control", "no-cache")  # a site that was built again is seen at once
+        self.send_header("Cache-Control", "no-cache")  # a rebuilt site is visible at once
         super().end_headers()
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  # the parameter's name in the standard library
-        """Nothing: a line for each file would hide the address."""
+        """Print nothing, because a line per file would hide the address."""
 
 
 @lru_cache(maxsize=64)
@@ -57,7 +57,7 @@ def _packed(path: Path, _modified: int) -> bytes:
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server of `folder` on this machine's own address; `port` 0 takes any that is free. Call `serve_forever` on it."""
+    """Return a server of `folder` on the loopback address; `port` 0 takes any free port. Call `serve_forever` on it."""
     handler: Callable[..., SimpleHTTPRequestHandler] = partial(Handler, directory=str(folder))
     return _Server(("127.0.0.1", port), handler)
 

@@ -1,7 +1,7 @@
-"""Checks an exercise in a browser tab: runs the cells that it needs in fresh names, and returns the notebook's own panel.
+"""Check an exercise in a browser tab: run the cells that it needs in a fresh namespace, and return the notebook's own panel.
 
-The page's worker calls `check` with the text of every answer, or `run` with that of a given cell. Nothing is kept between two
-calls, so the order in which a reader edits the cells never matters.
+The page's worker calls `check` with the text of every answer, or `run` with the text of a given cell. Nothing is kept
+between two calls, so the order in which a reader edits the cells never matters.
 """
 
 import ast
@@ -25,7 +25,7 @@ from autograder.diagnosis.phrase import say
 from autograder.live.needed_cells import needed, needed_by_cell
 from autograder.workspace.in_cells.check import judge_in
 
-MOST_PRINTED = 20_000  # characters of what an answer prints: a page that shows more gets slow
+MOST_PRINTED = 20_000  # characters of an answer's output, because a page that shows more gets slow
 
 
 class Checked(TypedDict):
@@ -78,7 +78,7 @@ def check(folder: Path, exercise: str, answers: Mapping[str, str]) -> Checked:
 
 
 def run(folder: Path, cell: str, source: str, answers: Mapping[str, str]) -> Checked:
-    """Run the given cell called `cell` with the text `source`; what its last line is worth comes back as HTML."""
+    """Run the given cell called `cell` with the text `source`, and return the value of its last line as HTML."""
     names: dict[str, Any] = {"__name__": "__main__"}
     printed, shown = io.StringIO(), None
     for name, text in needed_by_cell(_opened(folder), cell, source, answers):
@@ -100,7 +100,7 @@ def run(folder: Path, cell: str, source: str, answers: Mapping[str, str]) -> Che
 
 
 def _opened(folder: Path) -> list[dict[str, Any]]:
-    """The cells of the released notebook in `folder`, which becomes the working folder: the packs are there."""
+    """Return the cells of the released notebook in `folder`, and make that the working folder, because the packs are there."""
     notebook: dict[str, Any] = json.loads((folder / f"{folder.name}.ipynb").read_text(encoding="utf-8"))
     os.chdir(folder)
     cells: list[dict[str, Any]] = notebook["cells"]
@@ -108,9 +108,9 @@ def _opened(folder: Path) -> list[dict[str, Any]]:
 
 
 def _run(name: str, source: str, names: dict[str, Any]) -> Any:
-    """Run a cell and return the value of its last line, where that is an expression.
+    """Run a cell and return the value of its last line if that is an expression.
 
-    Its lines are kept where tracebacks and the grader look for the source of a function.
+    The source is stored where tracebacks and the grader look it up.
     """
     file = f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -124,7 +124,7 @@ def _run(name: str, source: str, names: dict[str, Any]) -> Any:
 
 
 def _displayed(value: object) -> str:
-    """What a notebook shows of a value: a drawing or a table where it can be one, its representation otherwise."""
+    """Return what a notebook shows for a value: a drawing or a table if it has one, otherwise its representation."""
     bundle = getattr(value, "_repr_mimebundle_", None)
     data: Mapping[str, str] = bundle() if bundle else {}
     for kind, method in (("text/html", "_repr_html_"), ("image/svg+xml", "_repr_svg_")):
@@ -137,14 +137,14 @@ def _displayed(value: object) -> str:
 def _broken(
     name: str, exercise: str, error: BaseException, printed: io.StringIO, *, needs: str = "", given: bool = False
 ) -> Checked:
-    """Says which cell does not run, and at which line. `given`: a reader ran a given cell, `exercise` is its name."""
+    """Say which cell failed, and at which line. `given` means that a reader ran the given cell `exercise`."""
     if isinstance(error, SyntaxError):
         line, said = error.lineno or 0, f"{type(error).__name__}: {error.msg}"
     else:
         lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == f"<{name}>"]
         line, said = (lines[-1] if lines else 0), f"{type(error).__name__}: {error}"
     where = fact("live.line", line=line) if line else ""
-    if given and isinstance(error, NotImplementedError):  # an answer above that is still blank
+    if given and isinstance(error, NotImplementedError):  # an answer above is still blank
         blank = traceback.extract_tb(error.__traceback__)[-1].filename.strip("<>")
         return _say(say(fact("live.open", name=blank)), "", printed)
     if name == exercise:
@@ -159,7 +159,7 @@ def _broken(
 
 
 def _say(headline: str, detail: str, printed: io.StringIO, *, needs: str = "") -> Checked:
-    """A panel for what happens before anything can be judged, in the frame of the others."""
+    """Return a panel, framed like the others, for what happens before anything can be judged."""
     body = f"<p style='margin:2px 0'><b>{panel.inline(headline)}</b></p>"
     if detail:
         body += f"<pre style='margin:6px 0 0;white-space:pre-wrap'>{html.escape(detail)}</pre>"

@@ -1,4 +1,4 @@
-"""`attn book --live`: the book with an editor, *Check*, *Hint* and *Reset* at each exercise that a browser can run."""
+"""Build the live book: an editor, *Check*, *Hint* and *Reset* at each exercise that a browser can run (`attn book --live`)."""
 
 import html
 import shutil
@@ -14,9 +14,9 @@ from autograder.live.needed_cells import name_of
 from autograder.notebooks.roles import grade_id
 
 STATIC = Path(__file__).with_name("static")
-FILES = "live"  # the folder of the site with Python, the engine and the notebooks
+FILES = "live"  # the site's folder with Python, the engine and the notebooks
 BUNDLE = "engine.zip"
-DATA = "data.zip"  # what only given cells need, fetched when a reader runs one
+DATA = "data.zip"  # needed only by given cells, and fetched when a reader runs one
 
 
 def build(
@@ -28,10 +28,11 @@ def build(
     address: str = "",
     lite: str = "",
 ) -> list[Path]:
-    """Write the live book into `folder`; its pages, the start page last.
+    """Write the live book into `folder` and return its pages, the start page last.
 
-    `repository` is the address on GitHub (https://github.com/OWNER/NAME) that pages of PyTorch notebooks lead to Colab and Binder
-    with, `address` the one at which the site will be published, `lite` the folder of the site with its JupyterLite twin.
+    `repository` is the GitHub address (https://github.com/OWNER/NAME) with which pages of PyTorch notebooks link to Colab
+    and Binder, `address` the one at which the site will be published, and `lite` the site's folder with its JupyterLite
+    twin.
     """
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
     found = pyodide.find(pyodide_folder)
@@ -75,7 +76,7 @@ def build(
 
 
 def _live_intro(lesson: Lesson, address: str) -> str:
-    """The line below the title, and what the page's script has to know."""
+    """Return the line below the title, with the data that the page's script needs."""
     data = {
         "lesson": lesson.name,
         "course": settings().title,
@@ -92,9 +93,9 @@ def _live_intro(lesson: Lesson, address: str) -> str:
 
 
 def _needs_torch(lesson: Lesson, repository: str, *, guide: bool) -> str:
-    """What a notebook needs that a browser tab can't run, and where it can be worked on.
+    """Return the note on a notebook that a browser tab can't run: what it needs, and where to work on it.
 
-    With `guide` the page about learning is part of the site, and the note leads to it.
+    With `guide`, the page about learning is part of the site, and the note links to it.
     """
     colab = ""
     if repository:
@@ -112,14 +113,14 @@ def _needs_torch(lesson: Lesson, repository: str, *, guide: bool) -> str:
 
 
 def _exercise(cell: Any, task: Sequence[str]) -> str:
-    """The task and its hints, in the element that the page's script turns into an exercise. They can be read without it."""
+    """Return the task and hints in the element that the page's script turns into an exercise. They are readable without it."""
     name, kind = html.escape(str(grade_id(cell)), quote=True), "code" if cell.cell_type == "code" else "words"
     text = "\n\n".join(task)
     return f'<div class="live-exercise" data-exercise="{name}" data-kind="{kind}">\n\n{text}\n\n</div>'
 
 
 def _given(cell: Any, parts: Sequence[str]) -> str:
-    """A given cell and its outputs. Where these are text or a drawing, the page's script lets a reader change and run it."""
+    """Return a given cell and its outputs. If these are text or drawings, the page's script lets a reader edit and run it."""
     text = "\n\n".join(parts)
     kinds = {kind for output in cell.get("outputs", []) for kind in output.get("data", {"text": ""})}
     if len(parts) == 1 or not kinds <= {"text", "text/plain", "image/svg+xml"}:

@@ -1,8 +1,8 @@
-"""`attn mark`: a page in the browser of whoever marks what was answered in words, question by question.
+"""Mark written answers in the browser, question by question (`attn mark`).
 
-`questions` reads what is asked, the model answer and the scheme from the course; `rubric` cuts the scheme into what one button
-gives; `answers` reads what was handed in and puts like beside like; `store` is the one place that reads and writes marks, in
-nbgrader's gradebook, with a trail of who changed what; `desk` joins them for the `server`, which Tornado runs here alone.
+`questions` reads the questions, model answers and schemes from the course. `rubric` divides a scheme into items, one per
+button. `answers` reads what was handed in and groups similar answers. `store` alone reads and writes marks, in nbgrader's
+gradebook, with a trail of who changed what. `desk` joins them for the `server`, which Tornado runs on this machine only.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def run(
     names: bool = False,
     everybody: bool = False,
 ) -> None:
-    """Serve the page for `markers` until interrupted; `ready` is told each one's address. Raises CourseError."""
+    """Serve the page for `markers` until interrupted, and pass each one's address to `ready`. Raises CourseError."""
     from autograder.marking_page.desk import Desk
     from autograder.marking_page.server import serve
     from autograder.marking_page.store import Store
@@ -44,7 +44,7 @@ def run(
 
 @contextlib.contextmanager
 def opened(address: str) -> Iterator[None]:
-    """Open `address`, which is a key, in the browser by way of a file that its owner alone can read, removed in the end."""
+    """Open `address`, which is a key, in the browser through a file that only its owner can read. Removes the file at the end."""
     path = key_page.write(address, "attn-mark")
     try:
         webbrowser.open(path.as_uri())
@@ -54,7 +54,7 @@ def opened(address: str) -> Iterator[None]:
 
 
 def trail(root: Path, assignment: str) -> str:
-    """Who changed which mark of `assignment`, when, from what to what, as CSV."""
+    """Return who changed which mark of `assignment`, when, from what to what, as CSV."""
     from autograder.grading.reports.class_table import cell
     from autograder.marking_page.store import Store
 

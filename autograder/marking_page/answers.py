@@ -1,8 +1,9 @@
-"""What was handed in for a question, and which answers say the same.
+"""Read the answers to a question, and find those that say the same.
 
-In: the graded notebooks (`autograded/<student>/<assignment>/`), whose answers are a learner's words and never trusted. Out: each
-answer's text and pictures; groups of answers that are equal but for spaces and a last full stop; for each group those most like
-it; and an order in which like stands beside like. `shown` makes an answer's HTML in a child that may fail, and sanitises it.
+In: the graded notebooks (`autograded/<student>/<assignment>/`), whose answers are a learner's words and never trusted. Out:
+each answer's text and pictures; groups of answers that are equal apart from spaces and a final full stop; for each group the
+most similar ones; and an order that puts similar groups next to each other. `shown` renders an answer as HTML in a child
+that may fail, and sanitises it.
 """
 
 import functools
@@ -24,14 +25,14 @@ from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.submission import MAX_PROSE
 from autograder.plugins.sanitise import clean
 
-MAX_LIKE = 4  # answers that are shown as like one
-LIKE = 0.35  # share of words and pairs of words in common
-WIDTH = 4096  # numbers that stand for an answer's words
+MAX_LIKE = 4  # similar groups shown beside one
+LIKE = 0.35  # minimum share of common words and pairs of words
+WIDTH = 4096  # length of the vector for an answer's words
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer's text, and its pictures as base64 of PNG."""
+    """An answer's text, and its pictures as base64 PNG."""
 
     text: str
     pictures: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Group:
-    """Answers that say the same, by the ids that they came under, and the groups most like it."""
+    """Answers that say the same, by their ids, and the groups most similar to them."""
 
     id: str
     answer: Answer
@@ -50,7 +51,7 @@ class Group:
 
 
 def read(path: Path) -> Mapping[str, Answer]:
-    """The cells that a person marks of the graded notebook at `path` by grade_id; none where it cannot be read."""
+    """Return the manually marked cells of the graded notebook at `path` by grade_id; empty if it cannot be read."""
     try:
         return _read(path, path.stat().st_mtime_ns)
     except (OSError, ValueError, TypeError, AttributeError):
@@ -80,7 +81,7 @@ def _pictures(attachments: Any) -> tuple[str, ...]:
 
 
 def same(answer: Answer) -> str:
-    """Equal for answers that say the same: spaces, ways to spell a character and a last full stop do not count.
+    """Return a hash that is equal for answers that say the same: spaces, Unicode spellings and a final full stop don't count.
 
     >>> same(Answer("It is zero.")) == same(Answer("It  is zero\\n")), same(Answer("k = 1")) == same(Answer("K = 1"))
     (True, False)
@@ -92,7 +93,7 @@ def same(answer: Answer) -> str:
 
 
 def grouped(answers: Mapping[str, Answer], stub: str = "") -> list[Group]:
-    """The groups of `answers`, those that are blank (or `stub`) first, then each beside what is most like it."""
+    """Return the groups of `answers`: blank ones (or equal to `stub`) first, then each next to the most similar one."""
     members: dict[str, list[str]] = {}
     for key, answer in answers.items():
         members.setdefault(same(answer), []).append(key)
@@ -118,7 +119,7 @@ def _large_first(group: Group) -> tuple[int, str]:
 
 
 def _likeness(texts: Sequence[str]) -> np.ndarray[Any, Any]:
-    """The share of words and pairs of neighbours that each two of `texts` have in common (Jaccard)."""
+    """Return the share of words and neighbouring pairs that each two of `texts` have in common (Jaccard)."""
     table = np.zeros((len(texts), WIDTH), dtype=np.float32)
     for row, text in enumerate(texts):
         words = re.findall(r"\w+|[=<>+*/^-]", text.casefold())[:2000]
@@ -130,7 +131,7 @@ def _likeness(texts: Sequence[str]) -> np.ndarray[Any, Any]:
 
 
 def shown(group: Group) -> str:
-    """The answer as HTML in which nothing is live: formulas are typeset, tags are text, pictures are in the page."""
+    """Return the answer as HTML in which nothing is live: formulas are typeset, tags are text, pictures are embedded."""
     return "<p><em>Not answered.</em></p>" if group.blank else _shown(group.answer)
 
 

@@ -1,7 +1,7 @@
-"""The marking of one assignment, as the page shows it: questions, groups of answers, who looks at what, marks.
+"""Present the marking of one assignment: questions, groups of answers, who is looking at what, marks.
 
-Whoever marks is shown no name, unless names are wanted: an answer is a number. A group that somebody looks at is not given to
-another for `LEASE_S`, so two markers seldom meet; where they do, the store tells the second.
+A marker sees a number instead of a name, unless names are wanted. A group that somebody looks at is not offered to another
+marker for `LEASE_S` seconds, so two markers seldom meet; if they do, the store tells the second one.
 """
 
 import math
@@ -18,15 +18,15 @@ from autograder.marking_page.store import Change, Row, Store, Verdict
 
 LEASE_S = 90.0
 MAX_COMMENT = 4000
-MAX_COMMENTS = 12  # offered again
+MAX_COMMENTS = 12  # most frequent comments offered for reuse
 
 
 class RequestError(Exception):
-    """What was asked for is not there, or makes no sense; the message says what was expected."""
+    """A request asked for something that does not exist or makes no sense. The message says what was expected."""
 
 
 class Desk:
-    """The questions of `assignment` of the course at `root`, and their answers in `store`."""
+    """The questions of the store's assignment in the course at `root`, and their answers."""
 
     def __init__(self, root: Path, store: Store, *, names: bool = False, everybody: bool = False):
         self.assignment, self.store, self.names = store.assignment, store, names
@@ -36,26 +36,26 @@ class Desk:
         self._groups: dict[tuple[str, frozenset[tuple[str, str]]], list[Group]] = {}
 
     def question(self, name: str) -> Question:
-        """The question `name`. Raises RequestError."""
+        """Return the question `name`. Raises RequestError."""
         if name not in self.questions:
             raise RequestError(f"expected a question of {self.assignment}, got {name[:60]!r}")
         return self.questions[name]
 
     def overview(self, marker: str) -> list[dict[str, Any]]:
-        """Each question with how many answers there are, how many wait, and the mean of the marks once a person has given one."""
+        """Return each question with its number of answers, how many wait, and the mean mark once a person has given one."""
         rows = self._theirs(marker, self.store.rows())
         found = []
         for question in self.questions.values():
             own = [row for row in rows if row.question == question.name]
             marks = [mark for row in own if (mark := row.score if row.score is not None else row.automatic) is not None]
             waiting = sum(row.waiting for row in own)
-            by_hand = any(row.score is not None for row in own)  # before that, only blanks have a mark
+            by_hand = any(row.score is not None for row in own)  # before that, only blank answers have a mark
             mean = sum(marks) / len(marks) if by_hand else None
             found.append({"question": question, "answers": len(own), "waiting": waiting, "mean": mean})
         return found
 
     def state(self, marker: str, name: str) -> dict[str, Any]:
-        """All groups of the question with their marks, what others look at, and the comments given so far."""
+        """Return the question's groups with their marks, who else is looking at them, and the comments given so far."""
         rows = self._theirs(marker, self.store.rows(self.question(name).name))
         groups, numbers = self._grouped(name, rows), _numbers(rows)
         by_id, last = {row.id: row for row in rows}, {change.grade: change for change in self.store.trail(name)}
@@ -70,7 +70,7 @@ class Desk:
         return {"groups": shown, "comments": [text for text, _ in said.most_common(MAX_COMMENTS)]}
 
     def take(self, marker: str, name: str, after: str) -> str | None:
-        """The next group that waits and nobody else looks at, after the group `after`; it is the marker's for a while."""
+        """Return the id of the next waiting group after `after` that nobody else is looking at, and reserve it; else None."""
         rows = self._theirs(marker, self.store.rows(self.question(name).name))
         groups, waiting = self._grouped(name, rows), {row.id for row in rows if row.waiting}
         start = next((at + 1 for at, group in enumerate(groups) if group.id == after), 0)
@@ -82,13 +82,13 @@ class Desk:
         return after if any(waiting.intersection(each.members) for each in free) else None
 
     def look(self, marker: str, name: str, group: str) -> None:
-        """Note that `marker` looks at `group`, and at nothing else of the question."""
+        """Record that `marker` is looking at `group`, and at no other group."""
         if not self._busy(marker, name, group):
             self._leases = {key: held for key, held in self._leases.items() if held[0] != marker}
             self._leases[name, group] = marker, time.monotonic()
 
     def group(self, marker: str, name: str, group: str) -> Group:
-        """The group with that id. Raises RequestError."""
+        """Return the group with that id. Raises RequestError."""
         rows = self._theirs(marker, self.store.rows(self.question(name).name))
         found = next((each for each in self._grouped(name, rows) if each.id == group), None)
         if found is None:
@@ -96,7 +96,7 @@ class Desk:
         return found
 
     def mark(self, marker: str, name: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to the answers in `seen` ({id: version}). Raises RequestError and ConflictError."""
+        """Give `verdict` to the answers in `seen` ({id: version}), and return their rows. Raises RequestError, ConflictError."""
         question = self.question(name)
         known = {row.id for row in self._theirs(marker, self.store.rows(name))}
         if not seen or not set(seen) <= known:
@@ -110,7 +110,7 @@ class Desk:
         return self.store.write(marker, name, seen, verdict)
 
     def trail(self, marker: str, name: str) -> list[tuple[str, Change]]:
-        """Who changed what, the latest first, with the answer's number, or the student where names are shown."""
+        """Return who changed what, latest first, with the answer's number, or the student if names are shown."""
         rows = self._theirs(marker, self.store.rows(self.question(name).name))
         numbers = _numbers(rows)
         return [
@@ -120,7 +120,7 @@ class Desk:
         ]
 
     def _theirs(self, marker: str, rows: Sequence[Row]) -> list[Row]:
-        """Of `rows` those of students whom the class list gives to `marker` or to nobody; all where it gives `marker` none."""
+        """Return the `rows` of students assigned to `marker` or to nobody; all rows if `marker` has no students."""
         roster = self.store.roster
         own = any(each.marker == marker for each in roster.students.values())
         known = [row for row in rows if row.question in self.questions]
@@ -135,7 +135,7 @@ class Desk:
         return self._groups[key]
 
     def _busy(self, marker: str, name: str, group: str) -> str:
-        """Who else looks at `group`."""
+        """Return who else is looking at `group`, or ""."""
         who, since = self._leases.get((name, group), ("", 0.0))
         return who if who != marker and time.monotonic() - since < LEASE_S else ""
 
@@ -150,5 +150,5 @@ class Desk:
 
 
 def _numbers(rows: Sequence[Row]) -> dict[str, int]:
-    """An answer's number: ids are drawn by lot, so it tells nothing of whose it is."""
+    """Number the answers. Their ids are random, so a number doesn't reveal the student."""
     return {row.id: number for number, row in enumerate(sorted(rows, key=lambda row: row.id), 1)}

@@ -1,4 +1,4 @@
-"""What is asked in words: the question, its model answer and its scheme, as the lesson's source has them."""
+"""Read the questions in words from the lesson's source: the question, its model answer and its marking scheme."""
 
 import functools
 import re
@@ -19,7 +19,7 @@ _MODEL = re.compile(r"^\s*\*\*Model answer\.?\*\*\s*")
 
 @dataclass(frozen=True)
 class Question:
-    """A question that a person marks: texts are HTML, `stub` is what stood where the answer goes."""
+    """A question that a person marks. Texts are HTML; `stub` is the released text of the answer cell."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class Question:
 
 
 def read(root: Path, assignment: str) -> dict[str, Question]:
-    """The questions of `assignment` by grade_id, in the lesson's order. Raises CourseError where there are none."""
+    """Return the questions of `assignment` by grade_id, in the lesson's order. Raises CourseError if there are none."""
     source, release = (root / kind / assignment / f"{assignment}.ipynb" for kind in ("source", "release"))
     for path in (source, release):
         if not path.is_file():
@@ -72,6 +72,6 @@ def _read(path: Path, _modified: int, release: Path) -> dict[str, Question]:
 
 
 def _halves(source: str) -> tuple[str, str]:
-    """Model answer and marking scheme."""
+    """Return model answer and marking scheme."""
     model, *scheme = _SCHEME.split(source, maxsplit=1)
     return _MODEL.sub("", model), scheme[0] if scheme else ""

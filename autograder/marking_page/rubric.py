@@ -1,7 +1,8 @@
-"""A marking scheme in prose, cut into what one button gives.
+"""Divide a marking scheme in prose into items, one for each button.
 
-In: a scheme such as "1 point for the one-hot weights. Half a point for each part, with its reason." Out: items with points that
-add up to the question's; where they do not, one item for all of them, so that a page never offers more than there is.
+In: a scheme such as "1 point for the one-hot weights. Half a point for each part, with its reason." Out: items whose points
+add up to the question's. If they don't add up, there is a single item for all points, so a page never offers more than there
+is.
 """
 
 import re
@@ -9,20 +10,20 @@ from typing import NamedTuple
 
 _WORDS = {"half a": 0.5, "a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "one and a half": 1.5}
 _NUMBER = r"(?:\d+(?:\.\d+)?|[Oo]ne and a half|[Hh]alf a|[Oo]ne|[Tt]wo|[Tt]hree|[Ff]our)"
-# "1 point for …", "Give half a point for …", "One point: …"; a lower "half of it where …" belongs to the item before it
+# "1 point for …", "Give half a point for …", "One point: …"; a lower-case "half of it where …" belongs to the item before it
 _ITEM = re.compile(rf"(?:^|(?<=[.;,)] )|(?<=and )|(?<=[Gg]ive )|(?<=\n))({_NUMBER})\s+points?(?=\s+(?:for|each|if|to)\b|:)")
 _EACH = re.compile(r"^(?:for )?each\b")
 
 
 class Item(NamedTuple):
-    """What a button says, and the points that it gives."""
+    """The text on a button, and the points that it gives."""
 
     text: str
     points: float
 
 
 def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
-    """The items of `scheme`, which come to `points`; `parts` is how many parts, (a) and so on, the question has.
+    """Return the items of `scheme`, which add up to `points`. `parts` is the number of parts, (a) and so on, of the question.
 
     >>> items("1 point for the weights. Half a point for (b), half a point for (c).", 2.0)
     [Item(text='the weights', points=1.0), Item(text='(b)', points=0.5), Item(text='(c)', points=0.5)]
@@ -40,7 +41,7 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
     found = []
     for start, after in zip(starts, [*starts[1:], None], strict=False):
         said = text[start.end() : after.start() if after else len(text)].strip(" :")
-        said = re.split(r"(?<=[.;]) (?=[A-Z])", said.removeprefix("for "), maxsplit=1)[0]  # remarks stay in the scheme
+        said = re.split(r"(?<=[.;]) (?=[A-Z])", said.removeprefix("for "), maxsplit=1)[0]  # remarks stay in the scheme only
         found.append(Item(_tidied(said), _value(start[1])))
     found = _repeated(found, points, parts)
     if not found or abs(sum(item.points for item in found) - points) > 1e-9:
@@ -49,7 +50,7 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
 
 
 def _repeated(found: list[Item], points: float, parts: int) -> list[Item]:
-    """An item "for each …" as often as the points say."""
+    """Repeat an item "for each …" as often as the points require."""
     each = [item for item in found if _EACH.match(item.text)]
     if len(each) != 1:
         return found

@@ -1,8 +1,9 @@
-"""The page's server: Tornado, on this machine alone, for the markers who were given an address with their token in it.
+"""Serve the marking page with Tornado, on this machine only, to markers who were given an address with a token in it.
 
-Another site can neither read nor write here: requests must name this machine as their host (which ends DNS rebinding), bear a
-signed cookie that no other site's request carries (`SameSite=Strict`), and to write, Tornado's token in a header and this page's
-origin. Answers pass the allow-list, and the policy forbids every script but the page's own file.
+Another site can neither read nor write here. Requests must name this machine as their host (which prevents DNS rebinding)
+and carry a signed cookie that no other site's request carries (`SameSite=Strict`); to write, they also need Tornado's token
+in a header and this page's origin. Answers pass the allow-list, and the policy forbids every script except the page's own
+file.
 """
 
 import asyncio
@@ -43,13 +44,13 @@ MAX_BODY = 1 << 20
 
 
 def origin_is_ours(headers: Mapping[str, str], host: str) -> bool:
-    """Whether a request that would write comes from a page of ours."""
+    """Return whether a request that would write comes from one of our pages."""
     origin, site = headers.get("Origin"), headers.get("Sec-Fetch-Site", "same-origin")
     return site == "same-origin" and (origin is None or origin == f"http://{host}")
 
 
 class _Handler(web.RequestHandler):
-    """What all addresses share: who may ask, and what every answer says to the browser."""
+    """Base of all addresses: decides who may ask, and sets the headers of every answer."""
 
     desk: Desk
     tokens: Mapping[str, str]
@@ -94,7 +95,7 @@ class _Handler(web.RequestHandler):
 
 
 class _Enter(_Handler):
-    """`/enter?token=…`: the one address that needs no cookie, since it gives one."""
+    """`/enter?token=…`: the only address that needs no cookie, because it sets one."""
 
     def get_current_user(self) -> str | None:
         given = self.get_query_argument("token", "")
@@ -104,7 +105,7 @@ class _Enter(_Handler):
     def get(self) -> None:
         marker = self.current_user
         self.set_signed_cookie(self.cookie, marker, expires_days=None, httponly=True, samesite="Strict", path="/")
-        self.set_header("Refresh", "0; url=/")  # from a page of ours: a redirect would take no such cookie along from elsewhere
+        self.set_header("Refresh", "0; url=/")  # a redirect from elsewhere would not send the cookie
         self.finish('<!doctype html><title>Marking</title><a href="/">Go on</a>')
 
 
@@ -132,7 +133,7 @@ class _Answer(_Handler):
     async def get(self, name: str, group: str) -> None:
         found = self.desk.group(self.current_user, name, group)
         self.desk.look(self.current_user, name, group)
-        made = await asyncio.get_running_loop().run_in_executor(None, shown, found)  # others need not wait for a slow text
+        made = await asyncio.get_running_loop().run_in_executor(None, shown, found)  # a slow text must not keep others waiting
         self.finish({"html": made})
 
 
@@ -171,7 +172,7 @@ def _body(handler: web.RequestHandler) -> Mapping[str, Any]:
 
 
 def _asked(body: Mapping[str, Any]) -> tuple[dict[str, str], Verdict]:
-    """The answers and the verdict in a request; whatever else is in it counts for nothing."""
+    """Return the answers and the verdict in a request, ignoring everything else in it. Raises RequestError."""
     seen, score, comment, given = body.get("seen"), body.get("score"), body.get("comment", ""), body.get("given", [])
     numbers = [score, *given] if isinstance(given, list) else [None]
     well = isinstance(seen, dict) and all(isinstance(each, str) for each in seen.values()) and isinstance(comment, str)
@@ -189,7 +190,9 @@ def _pages() -> Environment:
 
 
 def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:
-    """The page for `tokens` ({token: who marks}); a browser sends a cookie to every port, so its name says whose it is."""
+    """Return the page for `tokens` ({token: marker}). The cookie's name has the port, because browsers send cookies to every
+    port.
+    """
     shared = {"desk": desk, "tokens": tokens, "cookie": f"attn_marker_{port}"}
     addresses: list[tuple[str, type[_Handler]]] = [
         (r"/", _Questions), (r"/enter", _Enter), (r"/question/(\w+)", _Question), (r"/question/(\w+)/trail", _Trail),
@@ -203,7 +206,7 @@ def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Applica
 
 
 class _Static(web.StaticFileHandler):
-    """The page's script and style: nothing secret, and sent with the same headers."""
+    """Serves the page's script and style: nothing secret, with the same headers."""
 
     def initialize(self, path: Path, **_: Any) -> None:  # type: ignore[override]  # as StaticFileHandler, less what it does not need
         super().initialize(str(path))
@@ -214,7 +217,7 @@ class _Static(web.StaticFileHandler):
 
 
 def serve(desk: Desk, markers: list[str], *, port: int, ready: Callable[[dict[str, str]], None]) -> None:
-    """Serve until interrupted; `ready` is told each marker's address. Raises CourseError where a marker is named twice."""
+    """Serve until interrupted, passing each marker's address to `ready`. Raises CourseError if a marker is named twice."""
     if len(set(markers)) != len(markers):
         raise CourseError(f"expected each marker once, got {', '.join(markers)}.")
     tokens = {secrets.token_urlsafe(32): marker for marker in markers}

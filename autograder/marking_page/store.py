@@ -1,9 +1,9 @@
-"""Marks by hand, read from and written to nbgrader's gradebook: formgrader, feedback, report and exports see them at once.
+"""Read and write manual marks in nbgrader's gradebook, where formgrader, feedback, report and exports see them at once.
 
-Whoever marks says what they saw (`version`). A mark that is another one by now, or belongs to another answer, is not
-overwritten: `ConflictError` says what stands there, and nothing of that request is written. Each change leaves a line in the
-table `marking_trail` of the same database, in the same transaction, so the trail and the marks cannot disagree. What formgrader
-writes has no line; the next change here does say what stood before.
+A marker states what they saw (`version`). A mark that has changed since, or belongs to a different answer by now, is not
+overwritten: `ConflictError` says what is there, and nothing in that request is written. Each change adds a line to the table
+`marking_trail` in the same database and transaction, so trail and marks cannot disagree. What formgrader writes adds no
+line, but the next change made here records what was there before.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ TRAIL = ("time", "marker", "assignment", "question", "student", "grade", "before
 
 @dataclass(frozen=True)
 class Verdict:
-    """A mark: `score` None takes it back; `given` is the share of each of the scheme's items."""
+    """A mark. A `score` of None withdraws it; `given` is the share of each item in the scheme."""
 
     score: float | None
     comment: str = ""
@@ -32,7 +32,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Row:
-    """What the gradebook holds of a student's answer to a question."""
+    """What the gradebook holds about a student's answer to a question."""
 
     id: str
     student: str
@@ -41,12 +41,12 @@ class Row:
     waiting: bool
     points: float
     comment: str
-    automatic: float | None = None  # 0 for an answer that was left blank: it does not wait
+    automatic: float | None = None  # 0 for a blank answer, which doesn't wait
     answer: Answer = field(default_factory=lambda: Answer(""))
 
     @property
     def version(self) -> str:
-        """Another one as soon as anything of the mark is, or the answer says something else."""
+        """A hash that changes with the mark or with what the answer says."""
         seen = f"{self.score!r} {self.waiting} {answers.same(self.answer)} {self.comment}"
         return hashlib.sha256(seen.encode()).hexdigest()[:12]
 
@@ -65,7 +65,7 @@ class Change:
 
 
 class ConflictError(Exception):
-    """Some of the marks are others by now; `rows` are those."""
+    """Some of the marks have changed meanwhile; `rows` holds those."""
 
     def __init__(self, rows: Sequence[Row]):
         super().__init__(f"{len(rows)} marks were changed meanwhile")
@@ -73,7 +73,7 @@ class ConflictError(Exception):
 
 
 class Store:
-    """The marks of `assignment` in the gradebook behind `api` (nbgrader's). A context manager; one thread."""
+    """The marks of `assignment` in the gradebook behind `api` (nbgrader's). A context manager; use it from one thread."""
 
     def __init__(self, api: Any, assignment: str):
         import sqlalchemy as sql
@@ -96,11 +96,11 @@ class Store:
         self._book.close()
 
     def rows(self, question: str | None = None, ids: Sequence[str] | None = None) -> list[Row]:
-        """The answers to `question`, or of all of them; of `ids` alone where that is said."""
+        """Return the answers to `question`, or to all questions; only those in `ids` if given."""
         from sqlalchemy.orm import aliased
 
         sql, api = self._sql, self._tables
-        self._session.rollback()  # see what others have written
+        self._session.rollback()  # sees what others have written
         grade, solution, comment = api.Grade, aliased(api.SolutionCell, flat=True), api.Comment
         query = (
             sql.select(
@@ -126,7 +126,9 @@ class Store:
         return found if ids is None else [row for row in found if row.id in set(ids)]
 
     def write(self, marker: str, question: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to the answers in `seen` ({id: version}), all of them or none. Raises ConflictError."""
+        """Give `verdict` to all of the answers in `seen` ({id: version}) or to none, and return their rows. Raises
+        ConflictError.
+        """
         rows = self.rows(question, list(seen))
         if changed := [row for row in rows if row.version != seen[row.id]]:
             raise ConflictError(changed)
@@ -140,7 +142,7 @@ class Store:
                 entry |= {"before": json.dumps(before), "after": json.dumps(asdict(verdict))}
                 self._session.execute(self._trail.insert().values(**entry))
                 self._grades.settle(self.assignment, row.student)
-            if changed := [row for row in rows if self._answer(row.student, question) != row.answer]:  # no grader commits now
+            if changed := [row for row in rows if self._answer(row.student, question) != row.answer]:  # no grader can commit now
                 raise ConflictError(changed)
             self._session.commit()
         except ConflictError as conflict:
@@ -156,7 +158,7 @@ class Store:
         return answers.read(path).get(question, Answer(""))
 
     def _set(self, row: Row, verdict: Verdict) -> bool:
-        """Write one mark, if it still is as `row` says: another process may be as quick."""
+        """Write one mark if it is still what `row` says, because another process may have been faster. Returns whether it was."""
         sql, api, session = self._sql, self._tables, self._session
         grade, comment = api.Grade, api.Comment
         as_seen = grade.manual_score.is_not_distinct_from(row.score) & (grade.needs_manual_grade == row.waiting)
@@ -176,7 +178,7 @@ class Store:
         return bool(session.execute(change, execution_options=options).rowcount == 1)
 
     def trail(self, question: str | None = None) -> list[Change]:
-        """Who changed what, the earliest first."""
+        """Return who changed what, earliest first."""
         table = self._trail
         self._session.rollback()
         query = self._sql.select(table).where(table.c.assignment == self.assignment).order_by(table.c.id)

@@ -1,9 +1,9 @@
-"""Where learners' code runs when it is graded: a confined warm worker, and the strict pipe to it.
+"""Run learners' code for grading in a confined warm worker, and talk to it over a strict pipe.
 
-In: cells and questions of a submission. Out: its outputs and observations, made harmless. `client` is what the grader uses
-(`Sandbox`, `Submission`); `tiers` says which isolation works here. Trusted side: `client`, `submission`, `process`, `budget`,
-`tiers`, `launch`, `cgroup`, `untrusted`. Between the sides: `wire`, `codec`, `clock`. Confined side: the folder `inside`.
-May import `judging`, `notebooks`.
+In: a submission's cells and questions. Out: its outputs and observations, made harmless. The grader uses `client`
+(`Sandbox`, `Submission`), and `tiers` says which isolation works on this machine. Trusted side: `client`, `submission`,
+`process`, `budget`, `tiers`, `launch`, `cgroup`, `untrusted`. Shared by both sides: `wire`, `codec`, `clock`. Confined side:
+the folder `inside`. May import `judging`, `notebooks`.
 """
 
 import importlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from autograder.sandbox.submission import REPLY_BYTES, Cell, CellOutput, Question, Submission
     from autograder.sandbox.tiers import Limits, Tier, available_tiers, choose_tier, likely_tier
 
-_HOME = {  # looked up when asked for: who needs the clock or a wall alone starts without NumPy
+_HOME = {  # imported on first use, because a caller that needs only the clock should not have to load NumPy
     **dict.fromkeys(("Budget", "Purse"), "budget"),
     "Sandbox": "client",
     "SandboxUnavailable": "process",

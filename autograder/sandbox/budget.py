@@ -1,13 +1,14 @@
-"""What one submission may still take of the grader's time, over all its cells, exercises and attempts. Trusted side.
+"""Budget the grader's time for one submission, over all its cells, exercises and attempts. Trusted side.
 
-Seconds are the submission's own (`autograder.sandbox.own_time`), whatever else the machine does; the clock only bounds the whole,
-at `WALL_TIMES` as much. An endless loop costs its limit once. Who comes too late in a first short round is asked again alone,
-with the whole limit, until one has used up its limit in vain: from then on those that are left share some seconds. So one slow
-answer, or ten, get what they need, and a loop in every exercise costs little more than a loop in one.
+The seconds in a budget are the submission's own time (`autograder.sandbox.own_time`), so they don't depend on what else the
+machine is doing. The clock only bounds the whole, at `WALL_TIMES` that budget. An endless loop costs its limit once. An
+exercise that doesn't answer within a short first round is asked again in a process of its own with the full limit. Once one
+second round has used up its limit in vain, the remaining ones share `SHARED_S` seconds. So a slow answer, or ten of them,
+get the time they need, and a loop in every exercise costs little more than a loop in one.
 
-A class has a `Purse`: each submission has `OWN_S` of its own, which honest ones do not come near, and the rest of its limit from
-what the class has left. Where that is not enough, the submission is asked again when everybody else is marked, with its whole
-limit: the purse decides who comes first, and never what somebody gets.
+A class has a `Purse`. Each submission has `OWN_S` seconds to itself, far more than an honest one needs, and borrows the rest
+of its limit from the purse. If the loan is too small, the submission is run again with its full limit after everybody else
+has been marked. The purse therefore decides only the order, and never how much time a submission gets in the end.
 """
 
 import math
@@ -18,7 +19,7 @@ from autograder.sandbox import clock
 
 FIRST_S = 1.0  # the first round; honest answers take milliseconds
 LEAST_FIRST_S = 0.25
-SHARED_S = 5.0  # what second rounds have together once one was in vain
+SHARED_S = 5.0  # shared by all second rounds once one of them was in vain
 LEAST_SHARE_S = 0.5
 LEAST_CELL_S = 1.0
 OWN_S = 6.0  # for each submission, whatever others took
@@ -29,66 +30,73 @@ SHARE = 4  # a submission is lent at most this part of what is left: all its sec
 
 @dataclass
 class Budget:
-    """`left_s` seconds for a whole submission; `late` counts first rounds that were too short.
+    """The time left for one submission, in seconds.
 
-    `shared_s` is what second rounds have together once one was `in_vain`. `until` is when the whole ends by the clock, from the
-    first use on; `starved` says that something was cut short by that clock alone. `untidy` says that what it left cost a worker,
-    so that the start of the next comes off its own seconds.
+    `left_s` covers the whole submission, and `late` counts first rounds that were too short. Second rounds share `shared_s`
+    once one of them was `in_vain`. `until` is the clock time at which everything ends, set on first use. `starved` records
+    that this clock alone cut something short. `untidy` records that cleaning up after the submission cost a worker, so the
+    start of the next worker is charged to it.
     """
 
     left_s: float
     late: int = 0
     shared_s: float = SHARED_S
-    lent_s: float = 0.0  # of `left_s`: goes back to the purse
+    lent_s: float = 0.0  # the part of `left_s` that goes back to the purse
     in_vain: bool = False
     until: float = math.inf
     starved: bool = False
     untidy: bool = False
 
     def start(self) -> None:
-        """Let the clock run, unless it does already."""
+        """Start the clock unless it is already running."""
         if self.until == math.inf:
             self.until = clock.now() + WALL_TIMES * self.left_s
 
     def spend(self, seconds: float) -> None:
-        """Take `seconds` off."""
+        """Subtract `seconds`."""
         self.left_s = max(0.0, self.left_s - seconds)
 
     def ran_out(self) -> None:
-        """A cell ran out of time: its loop will most likely be asked about again, and that is paid for already."""
+        """Record that a cell ran out of time.
+
+        An exercise will most likely run into the same loop, so later rounds get less time.
+        """
         self.late += 2
         self.in_vain = True
         self.shared_s = min(self.shared_s, SHARED_S / 2)
 
     @property
     def spent(self) -> bool:
-        """Whether nothing is left to speak of."""
+        """Whether too little time is left to ask anything more."""
         return self.left_s < LEAST_FIRST_S or clock.now() > self.until
 
     def first(self, timeout_s: float) -> float:
-        """The seconds for an exercise that would have `timeout_s`, in its first round."""
+        """Return the seconds for the first round of an exercise whose limit is `timeout_s`."""
         return min(timeout_s, max(LEAST_FIRST_S, FIRST_S / float(2**self.late)), self.left_s)
 
     def second(self, timeout_s: float, waiting: int) -> float:
-        """The seconds for it when it is asked again, alone; `waiting` exercises share what there is once one was in vain."""
+        """Return the seconds for an exercise that is asked again, alone.
+
+        Once a second round was in vain, the `waiting` exercises share what is left.
+        """
         share = max(LEAST_SHARE_S, self.shared_s / max(1, waiting)) if self.in_vain else timeout_s
         return min(timeout_s, share, self.left_s)
 
     def second_took(self, seconds: float, *, in_vain: bool) -> None:
-        """Remember what a second round took."""
+        """Record how long a second round took, and whether it was in vain."""
         if self.in_vain:
             self.shared_s = max(0.0, self.shared_s - seconds)
         self.in_vain = self.in_vain or in_vain
 
 
 class Purse:
-    """What a class may take beyond `OWN_S` for each; used by several threads."""
+    """The time that a class may use beyond `OWN_S` per submission. Safe to use from several threads."""
 
     def __init__(self, seconds: float):
         self._lock, self.left_s = threading.Lock(), seconds
 
     def lend(self, limit_s: float) -> Budget:
-        """A budget of up to `limit_s`."""
+        """Return a budget of at most `limit_s` seconds."""
         own = min(limit_s, OWN_S)
         with self._lock:
             lent = min(limit_s - own, self.left_s / SHARE)
@@ -96,11 +104,11 @@ class Purse:
         return Budget(own + lent, lent_s=lent)
 
     def take_back(self, budget: Budget) -> None:
-        """Put back what was not used of `budget`."""
+        """Return the unused part of the loan in `budget`."""
         with self._lock:
             self.left_s += min(budget.left_s, budget.lent_s)
 
 
 def shorter(cell_s: float) -> float:
-    """The seconds for each further cell once one ran out of time."""
+    """Return the limit for each further cell after one has run out of time."""
     return min(cell_s, max(LEAST_CELL_S, cell_s / 4))

@@ -1,7 +1,8 @@
-"""One memory limit, and one count of processor time, for a worker and all that it starts, by control groups. Trusted side.
+"""Limit the memory and count the processor time of a worker and everything it starts, with control groups. Trusted side.
 
-Resource limits count each process alone: sixty-four of them may take sixty-four times as much. Both versions of control groups
-are known. Where this user may make none, nothing is capped (`Host.capped` says so), and processor time is read from /proc.
+Resource limits apply to each process alone, so sixty-four processes could take sixty-four times as much. Both versions of
+control groups are supported. If this user may not create any, memory is not capped (see `Host.capped`) and processor time is
+read from /proc.
 """
 
 import contextlib
@@ -17,13 +18,13 @@ LIMITS = ("memory.max", "memory.limit_in_bytes")
 
 @dataclass(frozen=True)
 class Group:
-    """The folders of a control group, one for each hierarchy; `capped` says whether one of them limits memory."""
+    """The folders of a control group, one per hierarchy; `capped` says whether one of them limits memory."""
 
     folders: tuple[Path, ...]
     capped: bool
 
     def cpu_s(self) -> float | None:
-        """The processor seconds of all processes that were ever in the group; None where the kernel does not count them."""
+        """Return the processor seconds of all processes that were ever in the group, or None if the kernel doesn't count them."""
         for folder in self.folders:
             with contextlib.suppress(OSError, ValueError):
                 return int((folder / "cpuacct.usage").read_text(encoding="ascii")) / 1e9
@@ -32,19 +33,19 @@ class Group:
         return None
 
     def entering(self, argv: list[str]) -> list[str]:
-        """A command that enters the group and becomes `argv`."""
+        """Return a command that enters the group and then becomes `argv`."""
         enter = "".join('echo $$ >"$1" && shift && ' for _ in self.folders)
         return ["/bin/sh", "-c", f'{enter}exec "$@"', "sh", *(str(f / "cgroup.procs") for f in self.folders), *argv]
 
     def remove(self) -> None:
-        """Delete the group when it is empty; one that is not stays, with its processes capped."""
+        """Delete the group if it is empty. A group that isn't empty stays, and its processes stay capped."""
         for folder in self.folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
 
 def make(limit_bytes: int) -> Group | None:
-    """A new group whose processes have at most `limit_bytes` of memory together; None where none can be made."""
+    """Create a group whose processes together have at most `limit_bytes` of memory. Returns None if no group can be made."""
     name = f"attn-{os.getpid()}-{secrets.token_hex(4)}"
     folders: list[Path] = []
     capped = False
@@ -61,7 +62,7 @@ def make(limit_bytes: int) -> Group | None:
 
 
 def _limit(folder: Path, limit_bytes: int) -> bool:
-    """Limit the memory of the group at `folder`, where its hierarchy can."""
+    """Limit the memory of the group at `folder`. Returns whether its hierarchy can do that."""
     for file in LIMITS:
         if (folder / file).exists():
             with contextlib.suppress(OSError):
@@ -71,7 +72,7 @@ def _limit(folder: Path, limit_bytes: int) -> bool:
 
 
 def _parents() -> Iterator[Path]:
-    """The groups that this process is in, in the hierarchies that limit memory or count processor time."""
+    """Yield this process's groups in the hierarchies that limit memory or count processor time."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, controllers, path = line.split(":", 2)

@@ -1,7 +1,7 @@
-"""Run a learner's cells and functions where they can neither reach the marks nor anything that decides them. Trusted side.
+"""Run a learner's cells and functions where they cannot reach the marks or anything that decides them. Trusted side.
 
-One warm worker is imported once, confined (`available_tiers`), and forks a process for each submission and a further one
-for each exercise. This side sends cells and probe *inputs*, gets outputs and arrays back, and never unpickles.
+One warm worker imports everything once, confines itself (`available_tiers`), and forks a process for each submission and
+another one for each exercise. This side sends cells and probe *inputs*, receives outputs and arrays, and never unpickles.
 
     with Sandbox(choose_tier()) as sandbox, sandbox.submission([Cell("a", "def double(x): return 2 * x")]) as submission:
         observations = submission.observe("double", [Probe(encode({"x": np.ones(3)}))], timeout_s=10)
@@ -23,10 +23,12 @@ from autograder.sandbox.wire import WireError
 
 
 class Sandbox:
-    """A warm worker in `tier`, for many submissions one after another. A context manager; use from one thread at a time.
+    """A warm worker in `tier` that runs many submissions one after another. A context manager; use it from one thread at a
+    time.
 
-    `preload` names modules to import before the rights are given away; one that is not installed is listed in `missing`.
-    `given` are folders whose packages the cells may import besides: all that the sandbox sees of a course.
+    The modules in `preload` are imported before the worker gives up its rights; those that aren't installed are listed in
+    `missing`. The cells may also import the packages in the `given` folders, which are all that the sandbox sees of a
+    course.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class Sandbox:
     ):
         self.tier, self.limits, self.preload, self.given = tier, limits or Limits(), tuple(preload), tuple(given)
         self.missing: tuple[str, ...] = ()
-        self.lost = 0  # how many workers ended without being asked to
+        self.lost = 0  # workers that ended without being asked to
         self._host: Host | None = None
         self._busy = threading.Lock()
 
@@ -47,23 +49,23 @@ class Sandbox:
         return self
 
     def warm_up(self) -> None:
-        """Start the worker now, and not with the first submission."""
+        """Start the worker now instead of with the first submission."""
         self._worker()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def memory_bytes(self) -> int:
-        """What the warm worker holds in memory (resident), starting it if need be."""
+        """Return the resident memory of the warm worker in bytes, starting the worker if necessary."""
         return self._worker().memory_bytes()
 
     @property
     def label(self) -> str:
-        """The tier as a report names it: also whether its submissions share a user's processes, or a disk, with others'."""
+        """The tier as reports name it, marked "(shared)" if its submissions share processes or a disk with other workers."""
         return f"{self.tier} (shared)" if self.tier == "landlock" and self._worker().shared else self.tier
 
     def close(self) -> None:
-        """End the worker. The next submission would start another."""
+        """End the worker. The next submission would start another one."""
         if self._host is not None:
             self._host.close()
             self._host = None
@@ -74,9 +76,10 @@ class Sandbox:
     ) -> Iterator[Submission]:
         """Run `cells` in a fresh process whose working folder holds `files` (relative path -> content).
 
-        `budget` is for a submission that is run more than once: what is left for it, taken off as time goes.
+        Pass `budget` for a submission that is run more than once: it holds the time left and is charged as time passes.
 
-        Raises SandboxUnavailable where no worker starts, ValueError for a path that leaves the folder or a second use at once.
+        Raises SandboxUnavailable if no worker starts, and ValueError for a path outside the folder or for two submissions at
+        once.
         """
         for name in files or {}:
             path = PurePosixPath(name)
@@ -101,7 +104,7 @@ class Sandbox:
         return self._host
 
     def open(self) -> socket.socket:
-        """A new submission process's channel, from a new worker where the old one is gone."""
+        """Return the channel to a new submission process, replacing the worker if it is gone."""
         try:
             return self._worker().open()
         except WireError:
@@ -121,9 +124,9 @@ class Sandbox:
         return {} if self._host is None else self._host.refused()
 
     def sweep(self, *, done: bool = False) -> bool:
-        """Remove every trace of the last submission, if need be with the worker; whether that stays.
+        """Remove every trace of the last submission, ending the worker if necessary. Returns whether the worker survives.
 
-        A worker that is thrown away when all is `done` is not lost: nothing has to be asked again.
+        If the submission is `done`, ending the worker doesn't count as losing it, because nothing has to be asked again.
         """
         if self._host is not None and not self._host.sweep():
             self.lost += not done

@@ -1,15 +1,16 @@
-"""A clock for deadlines that rests while the grader itself does not get to run.
+"""A clock for deadlines that stops while the grader itself is not running.
 
-Wall clock charges a student for what another did: for seconds in which this process parsed somebody's hostile text (one long
-regular expression holds every thread), was stopped (Ctrl-Z), or starved on a busy machine. This clock is wound by a thread
-of its own, in small steps; where that thread does not run, time stands still, and so do all deadlines.
+The wall clock would charge a student for other people's time: for the seconds in which this process parsed another
+submission's hostile text (one long regular expression holds every thread), was stopped (Ctrl-Z), or starved on a busy
+machine. A thread advances this clock in small steps. Whenever that thread doesn't run, the clock stands still, and so do all
+deadlines.
 """
 
 import threading
 import time
 
 STEP_S = 0.05
-MOST_S = 0.25  # what one step may add: more has passed only where the thread did not get to run
+MOST_S = 0.25  # the most that one step may add; a longer gap means that the thread did not get to run
 
 
 class _Clock:
@@ -43,10 +44,10 @@ _clock = _Clock()
 
 
 def start() -> None:
-    """Wind the clock in this process from now on; before that, and in the sandbox, `now` is `time.monotonic`."""
+    """Start the clock in this process. Until then, and in the sandbox, `now` is `time.monotonic`."""
     _clock.start()
 
 
 def now() -> float:
-    """Seconds, for deadlines only."""
+    """Return the time in seconds, for deadlines only."""
     return _clock.now()

@@ -1,7 +1,7 @@
-"""Trees, probes and observations as the header and arrays of a frame (`autograder.sandbox.wire`), all of it checked.
+"""Convert trees, probes and observations to and from the header and arrays of a frame (`autograder.sandbox.wire`).
 
-Probes go from the trusted process to the sandbox and may hold source text (`{"c": …}`) from the course's own packs;
-observations come back and may not.
+Everything that comes in is checked. Probes go from the trusted process to the sandbox and may hold source text (`{"c": …}`)
+from the course's own packs; observations come back and may not.
 """
 
 import functools
@@ -58,9 +58,9 @@ def _as(kind: type[T], header: Header) -> T:
 
 
 def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> EncodedValue | None:
-    """The inverse of `values.store`, with everything checked. Raises WireError.
+    """Invert `values.store` and check everything. Raises WireError.
 
-    `code` allows source text: from the course's packs to the sandbox, never in the other direction.
+    `code` allows source text: only from the course's packs to the sandbox, never in the other direction.
     """
     try:
         found = fetch(stored, arrays, code=code)
@@ -73,7 +73,9 @@ def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> E
 
 @functools.lru_cache(maxsize=4096)
 def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
-    """A `Probe` as header and arrays (trusted process -> sandbox), made once for a whole class."""
+    """Return a `Probe` as header and arrays (trusted process -> sandbox). Cached, so each probe is converted once for a whole
+    class.
+    """
     arrays: list[Array] = []
     inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
     how = {"room": probe.room, "by_hand": probe.by_hand, "elsewhere": probe.elsewhere}
@@ -91,9 +93,9 @@ def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
 
 
 def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:
-    """An `Observation` as header and arrays (sandbox -> trusted process). Its notes and message stay behind:
+    """Return an `Observation` as header and arrays (sandbox -> trusted process).
 
-    a hidden probe's inputs could leave in them.
+    Its notes and message are left out, because a hidden probe's inputs could leave in them.
     """
     arrays: list[Array] = []
     header: Header = {"value": store(seen.value, arrays), "mutated": list(seen.mutated), "grads": {}, "failure": None}
@@ -124,9 +126,11 @@ def _at(index: int | None, arrays: Sequence[Array]) -> Array | None:
 
 
 def outputs_to_wire(outputs: Sequence[dict[str, Any]]) -> tuple[list[Any], bytes]:
-    """A cell's outputs (sandbox -> trusted process): a skeleton in which each text is its length, and all texts in a row.
+    """Return a cell's outputs (sandbox -> trusted process) as a skeleton that holds the length of each text, and the joined
+    texts.
 
-    As one JSON text they would be parsed at once, and eight megabytes of brackets hold every thread of the grader for seconds.
+    The texts don't travel as JSON, because parsing eight megabytes of brackets would hold every thread of the grader for
+    seconds.
     """
     texts: list[bytes] = []
 
@@ -148,7 +152,7 @@ def outputs_to_wire(outputs: Sequence[dict[str, Any]]) -> tuple[list[Any], bytes
 
 
 def outputs_from_wire(skeleton: Any, raw: bytes) -> list[dict[str, Any]]:
-    """The inverse of `outputs_to_wire`, in nbformat's words; what the texts say is still the learner's."""
+    """Invert `outputs_to_wire`, in nbformat's words. The texts are still the learner's. Raises WireError."""
     start = 0
 
     def text(size: Any) -> str:

@@ -1,7 +1,7 @@
-"""Start the warm worker inside a tier of isolation: which command, which paths, which environment. Trusted side.
+"""Start the warm worker in a tier of isolation: choose its command, paths and environment. Trusted side.
 
-The sandbox sees the system's libraries, the interpreter, its packages and the `autograder` package: an allow-list.
-A clone keeps `course/` and `solutions/` beside `autograder/`, so the folder around the package is never on it.
+The sandbox sees an allow-list: the system's libraries, the interpreter, its packages and the `autograder` package. A clone
+keeps `course/` and `solutions/` next to `autograder/`, so the folder around the package is never on the list.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from pathlib import Path
 
 TIERS = ("bubblewrap", "landlock", "none")
 USERS = 64
-FIRST_USER = "60600"  # no account has 60578 to 61183: below are people and systemd-homed, above are systemd's dynamic users
+FIRST_USER = "60600"  # accounts never use 60578 to 61183: people and systemd-homed are below, systemd's dynamic users above
 PACKAGE = Path(__file__).resolve().parent.parent
 SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin")
 ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alternatives", "mime.types")
@@ -29,7 +29,7 @@ ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "fonts", "alter
 
 @dataclass(frozen=True)
 class Plan:
-    """How to start a worker: command, environment, the folders it may write to, and what it must not read."""
+    """How to start a worker: command, environment, writable folders, and the paths that it may and must not read."""
 
     argv: list[str]
     env: dict[str, str]
@@ -39,10 +39,11 @@ class Plan:
 
 
 class User:
-    """The user that a root grader's worker steps down to: the first of `USERS`, from `ATTN_SANDBOX_UID` (60600) on, that no other
-    worker on this machine has, so that one's processes are not counted as another's. `uid` is None where we are not root.
+    """The user that a root grader's worker steps down to.
 
-    The kernel lets go of it when this process ends, however that is: what is held is the name of a socket.
+    This is the first of `USERS` uids, from `ATTN_SANDBOX_UID` (60600) on, that no other worker on this machine holds, so
+    each worker's processes are counted separately. `uid` is None if we are not root. A worker holds its uid by binding a
+    named socket, which the kernel releases when this process ends for any reason.
     """
 
     def __init__(self) -> None:
@@ -60,15 +61,15 @@ class User:
                 continue
             self._held, self.uid = held, uid
             return
-        self.uid = first  # shared, which costs what `own` says
+        self.uid = first  # shared with another worker, see `own`
 
     @property
     def own(self) -> bool:
-        """Whether no other worker has it."""
+        """Whether no other worker uses this uid."""
         return self._held is not None
 
     def release(self) -> None:
-        """Let another worker have it."""
+        """Make the uid available to other workers."""
         if self._held is not None:
             self._held.close()
 
@@ -82,12 +83,13 @@ def make_plan(
     given: Iterable[str] = (),
     uid: int | None = None,
 ) -> Plan:
-    """The plan for `tier`. `private` is a folder of its own outside the sandbox, `descriptor` the control socket.
+    """Return the plan for `tier`. `private` is an otherwise unused folder outside the sandbox, `descriptor` the control socket.
 
-    `given` are the folders of packages that a course gives its lessons: all of the course that the sandbox may read. `uid` is
-    whom to step down to. Without bubblewrap the worker has a disk of its own at `private`, where it can; `limits` say how large.
+    The `given` folders hold the packages that a course provides to its lessons, which is all of the course that the sandbox
+    may read. `uid` is the user to step down to. Without bubblewrap, the worker gets its own disk at `private` if possible,
+    of the size that `limits` states.
 
-    Raises OSError where the tier cannot be had, saying why.
+    Raises OSError with the reason if the tier is not available.
     """
     given = [os.path.realpath(folder) for folder in given if os.path.isdir(folder)]
     hidden = [part for path in _around(given) for part in _without(path, given)]
@@ -109,21 +111,21 @@ def make_plan(
 
 
 def _find_package(given: Iterable[str] = ()) -> str:
-    """Python that makes the worker import this very package, and not another version that is installed as well."""
+    """Return Python code that makes the worker import this copy of the package and not another installed version."""
     place = str(PACKAGE.parent)
     own = f"import sys; sys.path.{'append(' if PACKAGE.parent in _package_folders() else 'insert(0, '}{place!r})"
     return f"{own}; sys.path.extend({list(given)!r})"
 
 
 def _around(given: Iterable[str]) -> list[str]:
-    """`hidden_paths`, and what else lies beside the `given` folders: the rest of their course."""
+    """Return `hidden_paths` and everything else that lies beside the `given` folders: the rest of their course."""
     beside = [str(path) for folder in given for path in Path(folder).parent.iterdir() if str(path) != folder]
     known = hidden_paths()
     return [*known, *(path for path in beside if not any(path == h or path.startswith(h + "/") for h in known))]
 
 
 def unsupported(tier: str) -> str | None:
-    """Why `tier` cannot even be tried here, or None."""
+    """Return the reason why `tier` cannot even be tried on this machine, or None."""
     if tier not in TIERS:
         return f"expected one of {', '.join(TIERS)}, got {tier!r}"
     if not hasattr(os, "fork") or not hasattr(os, "setresuid"):
@@ -143,7 +145,7 @@ def unsupported(tier: str) -> str | None:
 
 
 def hidden_paths() -> list[str]:
-    """What lies beside the package in a clone (`course`, `solutions`, …); nothing for an installed wheel."""
+    """Return what lies beside the package in a clone (`course`, `solutions`, …); nothing for an installed wheel."""
     root = PACKAGE.parent
     if root in _package_folders():
         return []
@@ -156,7 +158,10 @@ def _package_folders() -> set[Path]:
 
 
 def readable_paths() -> list[str]:
-    """Interpreter, packages and libraries, under the names by which they are asked for and under their real ones."""
+    """Return the paths of the interpreter, packages and libraries, both as they are requested and with links resolved.
+
+    Raises OSError if Python's prefix is /.
+    """
     folders = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *map(str, _package_folders()), str(PACKAGE)]
     folders.append(str(Path(sys.executable).resolve().parent))
     for variable in ("ATTN_SANDBOX_READ", "LD_LIBRARY_PATH"):
@@ -175,7 +180,7 @@ def readable_paths() -> list[str]:
 
 
 def _without(path: str, hidden: Iterable[str]) -> list[str]:
-    """`path`, or everything below it but `hidden`, where it contains that (a clone in /usr/src)."""
+    """Return `[path]`, or if it contains some of `hidden` (a clone in /usr/src), everything below it except those."""
     inside = [h for h in hidden if h == path or h.startswith(path + "/")]
     if not inside:
         return [path]
@@ -202,10 +207,11 @@ def _environment(home: str) -> dict[str, str]:
 
 @functools.cache
 def matplotlib_fonts() -> dict[str, str]:
-    """Matplotlib's list of its own fonts, file name and text, as this user's cache holds it; empty where there is none.
+    """Return Matplotlib's font list from this user's cache as file name -> text, without the system's fonts; empty if there is
+    none.
 
-    Without it every worker looks through all fonts of the system: half of what importing Matplotlib takes. Those fonts are left
-    out of the list, so that it stays short.
+    Without the list, every worker would scan all fonts of the system, which is half of the time that importing Matplotlib
+    takes. Leaving out the system's fonts keeps the list short.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"
     found = {}
@@ -231,7 +237,7 @@ def _bubblewrap(readable: Iterable[str], scratch_bytes: int, info: int | None) -
     argv = [program, "--unshare-all", "--unshare-user", "--new-session", "--cap-drop", "ALL", "--as-pid-1"]
     if not os.stat(program).st_mode & stat.S_ISUID:  # for `inside.disk`, which gives them up at once
         argv += ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP"]
-    argv += ["--disable-userns"] if "--disable-userns" in known else []  # older ones rely on the system call filter for this
+    argv += ["--disable-userns"] if "--disable-userns" in known else []  # older versions rely on the system call filter for this
     argv += ["--info-fd", str(info)] if info is not None else []
     argv += ["--proc", "/proc", "--remount-ro", "/proc"]
     argv += ["--dev", "/dev", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", *size, "--tmpfs", "/tmp"]
@@ -244,15 +250,16 @@ def _bubblewrap(readable: Iterable[str], scratch_bytes: int, info: int | None) -
 
 
 def first_to_go(argv: list[str]) -> list[str]:
-    """A command that becomes `argv`: where memory runs out, the kernel ends it and what it starts, and not the grader.
+    """Return a command that becomes `argv` and marks it as the first to be killed when memory runs out.
 
-    Said before the sandbox closes: inside it, /proc is read-only, or a submission could have its neighbours go first.
+    The kernel then ends the worker and what it starts instead of the grader. This happens before the sandbox closes: /proc
+    is read-only inside, or a submission could make its neighbours the first to go.
     """
     return ["/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh", *argv]
 
 
 def task_count(uid: int) -> int:
-    """How many threads the user `uid` runs now: where processes are counted by user, a limit has to start from here."""
+    """Return how many threads the user `uid` runs now. If processes are counted per user, limits have to add this number."""
     count = 0
     for process in Path("/proc").iterdir():
         try:
@@ -264,7 +271,7 @@ def task_count(uid: int) -> int:
 
 
 def start(argv: list[str], env: dict[str, str], *, keep: Iterable[int], stderr: int) -> subprocess.Popen[bytes]:
-    """The worker's process (bubblewrap's, in that tier), in a session of its own, with the descriptors in `keep`."""
+    """Start the worker (bubblewrap, in that tier) in a new session that inherits the descriptors in `keep`."""
     return subprocess.Popen(
         argv,
         env=env,

@@ -1,9 +1,9 @@
-"""The seconds that a submission spends of its own, on a machine that others use too. Trusted side.
+"""Measure the seconds that a submission itself spends, on a machine that others use too. Trusted side.
 
-A submission's own time is the processor time of all its processes, or, where that is longer, the time that passed less the
-time for which it stood in line: for a processor, or for the grader. So sleeping counts, and what other programs do on the
-machine doesn't. The control group says how much processor time was used, and /proc where there is none; how long a process
-stood in line the kernel says in /proc/PID/schedstat.
+A submission's own time is the processor time of all its processes or, if that is longer, the elapsed time minus the time it
+spent waiting for a processor or for the grader. So sleeping counts, and other programs on the machine don't. Processor time
+comes from the control group, or from /proc if there is none. The kernel reports how long a process waited for a processor in
+/proc/PID/schedstat.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,12 +12,12 @@ from typing import Protocol
 
 from autograder.sandbox import clock
 
-LOOK_S = 0.5  # how often the kernel is asked, at most
-QUICK_S = 0.05  # what took no longer is charged as it is: to ask takes some milliseconds
+LOOK_S = 0.5  # shortest interval between two queries to the kernel
+QUICK_S = 0.05  # shorter times are charged as they are, because a query takes some milliseconds
 
 
 class Watched(Protocol):
-    """What runs a submission, and knows what the kernel says of it."""
+    """A runner of submissions that can report what the kernel measures about them."""
 
     def cpu_s(self) -> float: ...
 
@@ -25,10 +25,10 @@ class Watched(Protocol):
 
 
 class OwnTime:
-    """A stopwatch for a submission's own seconds, which starts at once.
+    """A stopwatch for a submission's own seconds. It starts at once.
 
-    `first` 2 looks at the processes of the exercises, `first` 1 at the one that runs the cells too. `before` says how long each
-    process had stood in line when it started; without it, that is asked at the first look.
+    `first=2` measures the processes of the exercises, `first=1` also the one that runs the cells. `before` says how long
+    each process had waited for a processor at the start; without it, the first reading counts as the start.
     """
 
     def __init__(self, watched: Watched, first: int, before: Mapping[int, float] | None = None):
@@ -38,7 +38,7 @@ class OwnTime:
         self._began, self._cpu, self._here = clock.now(), watched.cpu_s(), _here_s()
 
     def spent_s(self) -> float:
-        """The seconds up to now."""
+        """Return the submission's own seconds so far."""
         passed = clock.now() - self._began
         if passed < QUICK_S:
             return passed
@@ -49,11 +49,14 @@ class OwnTime:
         return max(self.worked_s(), passed - waited - (_here_s() - self._here), 0.0)
 
     def worked_s(self) -> float:
-        """The processor seconds among them."""
+        """Return the processor seconds so far."""
         return max(0.0, self._watched.cpu_s() - self._cpu)
 
     def deadline(self, limit_s: float, most: float) -> Callable[[], float]:
-        """When `limit_s` will have passed, at the earliest, and never after `most`: to be asked again and again."""
+        """Return a function that says when `limit_s` own seconds will have passed at the earliest, and never later than `most`.
+
+        The answer moves, so call it again and again.
+        """
         looked, end = self._began, self._began + limit_s
 
         def until() -> float:
@@ -67,9 +70,9 @@ class OwnTime:
 
 
 def _here_s() -> float:
-    """How long this thread of the grader has stood in line itself: the submission waits meanwhile.
+    """Return how long this grader thread has itself waited for a processor, because the submission waits meanwhile.
 
-    What the thread works is the submission's: it reads the replies, which may be made to take long.
+    The thread's processor time counts as the submission's: it goes into reading replies, which a submission can make slow.
     """
     try:
         return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9

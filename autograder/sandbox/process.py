@@ -17,21 +17,21 @@ from autograder.sandbox.inside import wipe
 from autograder.sandbox.refusals import Refusals
 from autograder.sandbox.wire import WireError
 
-START_S = 120.0  # importing torch from a cold network disk takes its time
-SWEEP_S = 2.0  # ending the worker, and its disk with it, is quicker then
+START_S = 120.0  # importing torch from a cold network disk is slow
+SWEEP_S = 2.0  # after this, ending the worker together with its disk is quicker
 END_S = 4.0
-MAX_SEEN = 200  # processes that are looked at, and threads of one: three times as many as a submission may have
-CROWD = 16  # processes and threads, the worker's own among them
-TELLS = Path("/proc/self/schedstat").exists()  # the kernel, how long a process has stood in line
-FORK_S = 20.0  # it may still be tidying up after the first submission
+MAX_SEEN = 200  # most processes to inspect, and most threads of one: three times what a submission may have
+CROWD = 16  # processes and threads, including the worker's own
+TELLS = Path("/proc/self/schedstat").exists()  # whether the kernel reports how long a process waited for a processor
+FORK_S = 20.0  # the worker may still be tidying up after the first submission
 
 
 class SandboxUnavailable(RuntimeError):  # noqa: N818 - says what is the matter, as FileNotFoundError would not
-    """No isolation is to be had here; the message says why and what to do."""
+    """No isolation is available here. The message says why and what to do."""
 
 
 class Host:
-    """A running worker in `tier`; `limits` is the dict of `sandbox.Limits`. Raises SandboxUnavailable where it does not start."""
+    """A running worker in `tier`; `limits` is `sandbox.Limits` as a dict. Raises SandboxUnavailable if it does not start."""
 
     def __init__(
         self, tier: str, limits: dict[str, Any], preload: Sequence[str], *, given: Sequence[str] = (), warm: bool = True
@@ -47,7 +47,7 @@ class Host:
         self._refusals: Refusals | None = None
         self._user = launch.User()
         self._group = cgroup.make(limits["tree_bytes"])
-        self.capped = self._group is not None and self._group.capped  # the memory of all processes together, not only of each
+        self.capped = self._group is not None and self._group.capped  # limits all processes together
         self._control, theirs = socket.socketpair()
         try:
             self.ready = self._start(theirs, preload, given, warm)
@@ -69,7 +69,7 @@ class Host:
             argv = launch.first_to_go(plan.argv)
             argv = argv if self._group is None else self._group.entering(argv)
             self._process = launch.start(argv, plan.env, keep=keep, stderr=self._log.fileno())
-            theirs.close()  # or a worker that ends at once would look like one that is slow
+            theirs.close()  # otherwise a worker that ends at once would look like a slow one
             os.close(writer)
             writer = -1
             config = {
@@ -100,21 +100,21 @@ class Host:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """What a submission in this worker can take away from those in others: "processes", "disk", "files", or nothing."""
+        """What a submission in this worker can take away from those in other workers: any of "processes", "disk", "files"."""
         if self.tier == "bubblewrap":
             return () if self.ready.get("files") else ("files",)
         found = {"processes": self.tier == "landlock" and self._user.own, "disk": bool(self.ready.get("disk"))}
         return tuple(name for name, own in found.items() if not own)
 
     def open(self) -> socket.socket:
-        """A fresh submission's process: our end of its channel. Raises WireError where the worker is gone.
+        """Start a fresh process for a submission and return our end of its channel. Raises WireError if the worker is gone.
 
-        The process is there when this returns, so that its time is not counted before.
+        The process exists when this returns, so starting it isn't charged to the submission.
         """
         ours, theirs = socket.socketpair()
         ticket = secrets.token_hex(8)
         limits = dict(self.limits)
-        if "processes" in self.shared:  # else the user's processes are counted in the sandbox alone
+        if "processes" in self.shared:  # otherwise the limit counts only processes in the sandbox
             limits["processes"] += launch.task_count(int(self.ready["uid"]))
         try:
             wire.send(
@@ -134,11 +134,11 @@ class Host:
         return ours
 
     def refused(self) -> dict[str, int]:
-        """How often each system call was refused since this was last asked; nothing where the kernel does not tell."""
+        """Return how often each system call was refused since the last call; empty if the kernel doesn't report it."""
         return {} if self._refusals is None else self._refusals.take()
 
     def sweep(self) -> bool:
-        """Kill and wipe whatever the last submission left. False where the worker could not, and must be replaced."""
+        """Kill and wipe whatever the last submission left. Returns False if the worker failed and must be replaced."""
         ticket = secrets.token_hex(8)
         until = clock.now() + SWEEP_S
         try:
@@ -149,42 +149,42 @@ class Host:
         return reply == {"op": "swept", "id": ticket}
 
     def cpu_s(self) -> float:
-        """The processor seconds that the worker and all that it started have used."""
+        """Return the processor seconds that the worker and everything it started have used."""
         if self._group is not None and (used := self._group.cpu_s()) is not None:
             return used
         return sum(_cpu_s(pid) for _, pid in self._tree())
 
     def delays(self, first: int) -> dict[int, float]:
-        """How long each process stood in line for a processor, ready to run, since it began: others had them all.
+        """Return, per process id, the seconds that each process was ready to run but waited for a processor.
 
-        With `first` 2 those of the exercises, with 1 also the one that runs the cells. Nothing where the kernel does not say,
-        or a crowd of the submission's own is in the way.
+        `first=2` covers the processes of the exercises, `first=1` also the one that runs the cells. Returns nothing if the
+        kernel doesn't report it, or if the submission itself crowds the processors with more than `CROWD` threads.
         """
         found, crowd = {}, 0
         for depth, pid in self._tree():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 crowd += len(os.listdir(f"/proc/{pid}/task"))
-                if depth >= first:  # the worker's own, and the one that ran the cells, have waited for other things
+                if depth >= first:  # the worker, and the process that ran the cells, also waited for other reasons
                     found[pid] = int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
         return found if crowd <= CROWD else {}
 
     def _tree(self) -> Iterator[tuple[int, int]]:
-        """The worker and what it started, as far as we look: depth and process id."""
+        """Yield depth and process id of the worker and of what it started, `MAX_SEEN` processes at most."""
         assert self._process is not None
         found = [(0, self._inner or self._process.pid)]
-        for depth, pid in found:  # grows while we walk
+        for depth, pid in found:  # grows while we iterate
             yield depth, pid
             found += [(depth + 1, child) for child in _children(pid)][: MAX_SEEN - len(found)]
 
     def memory_bytes(self) -> int:
-        """The worker's resident memory."""
+        """Return the worker's resident memory in bytes."""
         assert self._process is not None
         status = Path(f"/proc/{self._inner or self._process.pid}/status").read_text(encoding="ascii")
         return 1024 * int(status.split("VmRSS:")[1].split()[0])
 
     def close(self, *, at_once: bool = False) -> None:
-        """End the worker and everything below it; `at_once` leaves it no time to tidy up, for its disk goes with it."""
-        self._control.close()  # the worker sweeps and ends
+        """End the worker and everything below it. With `at_once`, it gets no time to tidy up, because its disk goes with it."""
+        self._control.close()  # makes the worker sweep and end
         if self._process is not None:
             try:
                 self._process.wait(END_S if self._process.poll() is None and not at_once else 0)
@@ -213,21 +213,21 @@ class Host:
 
 
 def _child_pid(reader: int) -> int | None:
-    """The worker's process id out here, from bubblewrap's --info-fd."""
+    """Return the worker's process id outside the sandbox, from bubblewrap's --info-fd."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return int(json.loads(os.read(reader, 4096))["child-pid"])
     return None
 
 
 def _children(pid: int) -> Iterator[int]:
-    """The processes that the threads of process `pid` have started; none where it is gone."""
+    """Yield the processes that the threads of process `pid` have started; none if it is gone."""
     with contextlib.suppress(OSError, ValueError):
         for thread in os.listdir(f"/proc/{pid}/task")[:MAX_SEEN]:
             yield from map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text(encoding="ascii").split())
 
 
 def _cpu_s(pid: int) -> float:
-    """The processor seconds of process `pid` and of its children that have ended; 0 where it is gone."""
+    """Return the processor seconds of process `pid` and of its children that have ended; 0 if it is gone."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

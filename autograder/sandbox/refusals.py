@@ -1,7 +1,8 @@
 """Answer the system calls that the sandbox refuses, and count them by name. Trusted side.
 
-The kernel stops a process at a refused call and asks here (seccomp's user notification, Linux 5.7), so what is counted is what
-was tried, whatever the submission says of it. Each answer is EPERM. Where the kernel asks nobody, calls are refused all the same.
+The kernel stops a process at a refused call and asks here (seccomp's user notification, Linux 5.7). The count therefore
+shows what was tried, whatever the submission says about it. Every answer is EPERM. If the kernel cannot ask, it refuses the
+calls all the same.
 """
 
 import contextlib
@@ -19,9 +20,9 @@ from autograder.sandbox.inside.confine import NEWER
 
 RECEIVE, SEND = 0xC0502100, 0xC0182101  # the ioctls SECCOMP_IOCTL_NOTIF_RECV and _SEND
 ASKED_BYTES = 80  # struct seccomp_notif: id, pid, flags, then the call's number
-AT_ONCE = 512  # answers to a submission without delay
-PAUSE_S = 0.01  # the delay of each further one, because answering keeps this process from its other work
-# names for what people are most likely to try; the others are told by number
+AT_ONCE = 512  # this many answers come without delay
+PAUSE_S = 0.01  # delay of each further answer, because answering keeps this process from its other work
+# Names of the calls that people are most likely to try; other calls are reported by number.
 NAMES: dict[str, dict[int, str]] = {
     "x86_64": {
         41: "socket", 42: "connect", 49: "bind", 50: "listen", 101: "ptrace", 90: "chmod", 91: "fchmod", 268: "fchmodat",
@@ -43,7 +44,7 @@ NAMES: dict[str, dict[int, str]] = {
 
 
 class Refusals:
-    """A thread that answers at `listener`, the descriptor of `confine.seccomp`, until everything behind it has ended."""
+    """A thread that answers at `listener`, the descriptor from `confine.seccomp`, until everything behind it has ended."""
 
     def __init__(self, listener: int) -> None:
         self._listener = listener
@@ -54,14 +55,14 @@ class Refusals:
         self._thread.start()
 
     def take(self) -> dict[str, int]:
-        """How often each system call was refused since this was last asked, by name."""
+        """Return how often each system call was refused since the last call, by name."""
         with self._lock:
             counted, self._counted = self._counted, Counter()
         names = NAMES.get(platform.machine(), {})
         return {names.get(number, f"system call {number}"): count for number, count in sorted(counted.items())}
 
     def close(self) -> None:
-        """Stop answering: a call that is still made finds no such system call."""
+        """Stop answering. A refused call made after this fails as if the system call didn't exist."""
         os.write(self._close, b".")
         self._thread.join()
         for descriptor in (self._close, self._closed, self._listener):
@@ -73,13 +74,13 @@ class Refusals:
         waiting.register(self._closed, select.POLLIN)
         while True:
             ready = dict(waiting.poll())
-            if self._closed in ready or not ready.get(self._listener, 0) & select.POLLIN:  # or nobody is left who could ask
+            if self._closed in ready or not ready.get(self._listener, 0) & select.POLLIN:  # or no process is left that could ask
                 return
             self._answer()
 
     def _answer(self) -> None:
         asked = bytearray(ASKED_BYTES)
-        with contextlib.suppress(OSError):  # ENOENT: who asked was killed meanwhile
+        with contextlib.suppress(OSError):  # ENOENT: the process was killed meanwhile
             fcntl.ioctl(self._listener, RECEIVE, asked)
             number = min(struct.unpack_from("i", asked, 16)[0], NEWER)
             with self._lock:

@@ -1,4 +1,4 @@
-"""One submission in the sandbox: its cells run once, then its functions are asked, each in a process of its own. Trusted side."""
+"""Run one submission's cells once in the sandbox, then question its functions, each in a separate process. Trusted side."""
 
 import contextlib
 import json
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 MAX_RESTARTS = 3
-ENOUGH = 0.75  # of its seconds: what had so much of its own time was not cut short by others
-REPLY_BYTES = 4 << 20  # arrays that are kept of a reply: a grader keeps those of all probes
-GRACE_S = 2.0  # the sandbox stops an overlong cell by itself; after this much more it is stopped from outside
+ENOUGH = 0.75  # fraction of its seconds; with this much time of its own, other processes did not cut a cell or question short
+REPLY_BYTES = 4 << 20  # most bytes of arrays kept from one reply, because a grader keeps the replies to all probes
+GRACE_S = 2.0  # the sandbox stops an overlong cell itself; after this much longer it is stopped from outside
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell: its `id` and `source`, and the seconds for it where they are fewer than for any cell."""
+    """A code cell with its `id` and `source`. `limit_s` seconds apply if they are fewer than the limit for any cell."""
 
     id: str
     source: str
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass
 class CellOutput:
-    """What a cell did: `status` is "ok", "error", "timeout", "crashed" or "not run"; `outputs` are nbformat dicts."""
+    """The result of a cell: `status` is "ok", "error", "timeout", "crashed" or "not run"; `outputs` are nbformat dicts."""
 
     id: str
     status: str = "not run"
@@ -49,7 +49,7 @@ class CellOutput:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of the learner's `name`: its probes, the seconds for all of them, and the bytes kept of each reply."""
+    """A question about the learner's `name`: its probes, the seconds for all of them, and the bytes kept of each reply."""
 
     name: str
     probes: Sequence[Probe]
@@ -58,12 +58,11 @@ class Question:
 
 
 class Submission:
-    """One learner's notebook in the sandbox: `outputs`, one for each cell, then `observe`, `observe_all` and `values`.
+    """One learner's notebook in the sandbox: `outputs` per cell, then `observe`, `observe_all` and `values`.
 
-    Once it is closed, `refused` says how often each system call was refused.
-
-    A cell or function that ends or blocks the process costs itself: the process is started again without that cell
-    (at most three times, within the time for all cells).
+    After it is closed, `refused` says how often each system call was refused. If a cell or function ends or blocks the
+    process, only that cell or function is lost: the process is started again without it, at most three times and within the
+    time for all cells.
     """
 
     def __init__(self, sandbox: "Sandbox", cells: Sequence[Cell], files: Mapping[str, bytes], budget: Budget):
@@ -76,18 +75,18 @@ class Submission:
         self._left_s, self._starts = sandbox.limits.wall_s, 0
         self._cell_s = sandbox.limits.cell_s
         self.budget = budget
-        self._stood: Mapping[int, float] = {}  # how long each process had stood in line when the last question ended
+        self._stood: Mapping[int, float] = {}  # how long each process had waited for a processor when the last question ended
 
     def run(self) -> None:
-        """Start the process and run the cells, again without the offender where one ends the process."""
+        """Start the process and run the cells. If a cell ends the process, run them again without it."""
         while self._starts <= MAX_RESTARTS and self._left_s > 0 and not self.budget.spent:
             self._left_s = min(self._left_s, self.budget.left_s)
             self._starts += 1
             began = clock.now()
             try:
                 self._sock = self._sandbox.open()
-                self._sandbox.refused()  # what a new worker tried, to prove that it is confined, is not the submission's
-                if self._starts > 1 or self.budget.untidy:  # the first start is nobody's fault
+                self._sandbox.refused()  # not the submission's: a new worker tries forbidden calls as a proof
+                if self._starts > 1 or self.budget.untidy:  # the first start isn't charged
                     self._spend(clock.now() - began)
                 self.budget.untidy = False
                 self.budget.start()
@@ -125,7 +124,7 @@ class Submission:
         order: Header = {"op": "run", "id": secrets.token_hex(8), "files": list(self._files), "cell_s": self._cell_s}
         order |= {"own_s": self._left_s, "wall_s": max(0.0, self.budget.until - clock.now())}
         order["patience"] = WALL_TIMES if process.TELLS else 1
-        whole = self._left_s >= self.budget.left_s  # what is left for cells is all that is left
+        whole = self._left_s >= self.budget.left_s  # the cells may use the whole budget
         until = timer.deadline(self._left_s + GRACE_S, self.budget.until)
         wire.send(sock, order, arrays, deadline=until)
         for i in todo:
@@ -142,25 +141,25 @@ class Submission:
             if reply["status"] == "timeout":
                 self._note_starved(watch, min(limit_s, left_s))
                 self._run_out()
-                if whole and left_s < limit_s:  # ended with the budget, whose seconds the sandbox counts a little differently
+                if whole and left_s < limit_s:  # the budget ended here; the sandbox counts its seconds slightly differently
                     self.budget.spend(self.budget.left_s)
             self.outputs[i].outputs, room = untrusted.clean_outputs(reply.get("shown"), raw.tobytes(), room)
             self.outputs[i].status = reply["status"]
         _reply(sock, "ran", order["id"], until)
 
     def _note_starved(self, watch: OwnTime, limit_s: float) -> None:
-        """Remember where something ran out of time that never had its seconds, because others had the processors."""
+        """Record that something ran out of time without having had its seconds, because other processes had the processors."""
         had = watch.spent_s() if process.TELLS else watch.worked_s()
         self.budget.starved = self.budget.starved or had < ENOUGH * limit_s
 
     def _run_out(self) -> None:
-        self._cell_s = shorter(self._cell_s)  # the sandbox does so by itself
+        self._cell_s = shorter(self._cell_s)  # the sandbox does the same
         self.budget.ran_out()
 
     def observe(self, name: str, probes: Sequence[Probe], timeout_s: float, reply_bytes: int = REPLY_BYTES) -> list[Observation]:
-        """What the learner's `name` does on each probe, in a process of its own with `timeout_s` seconds for all of them.
+        """Observe the learner's `name` on each probe, in a separate process with `timeout_s` seconds for all probes.
 
-        A crash or hang fails its probe and the remaining ones, as Failure("crashed") or Failure("timeout").
+        A crash or hang fails its probe and all later ones, as Failure("crashed") or Failure("timeout").
         """
         try:
             with self._call(timeout_s) as channel:
@@ -169,10 +168,11 @@ class Submission:
             return [untrusted.failed("crashed")] * len(probes)
 
     def observe_all(self, questions: Sequence[Question], *, apart: bool = False) -> dict[str, list[Observation]]:
-        """What each name in `questions` does, in one process as far as that lives: quicker than one for each, and less apart.
+        """Observe each name in `questions` in one process for as long as it survives, which is quicker than one process each.
 
-        An answer that ends the process, or comes too late in the short time of a first round, counts only if it does so again
-        in a process of its own, with the seconds that `budget` has for it. With `apart` each is asked in its own from the start.
+        An answer that ends the process, or misses the short limit of a first round, counts only if it does so again in a
+        separate process, with the seconds that `budget` grants. With `apart`, each question has a separate process from the
+        start.
         """
         seen: dict[str, list[Observation]] = {}
         left, late = list(questions), []
@@ -209,7 +209,7 @@ class Submission:
         return {question.name: seen[question.name] for question in questions}
 
     def _is_over(self) -> bool:
-        """Whether nothing more can be asked; where the clock alone says so, others had the processors."""
+        """Return whether nothing more can be asked, and note if the clock alone is the reason."""
         over = self.budget.spent
         self.budget.starved = self.budget.starved or (over and self.budget.left_s >= LEAST_FIRST_S)
         return over
@@ -239,11 +239,11 @@ class Submission:
         finally:
             self.budget.spend(watch.spent_s())
             self._stood = watch.delays or {}
-        # a crash or hang stands for the remaining probes as well
+        # a crash or hang also counts for the remaining probes
         return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
 
     def values(self, names: Sequence[str]) -> dict[str, EncodedValue | None]:
-        """The plain values (text, number, bool, or containers of them) that the learner gave `names`; None for anything else."""
+        """Return the plain values (text, number, bool, or containers of them) of the learner's `names`; None for others."""
         found: dict[str, EncodedValue | None] = dict.fromkeys(names)
         try:
             with self._call(GRACE_S) as channel:
@@ -262,7 +262,7 @@ class Submission:
 
     @contextlib.contextmanager
     def _call(self, timeout_s: float) -> Iterator[socket.socket]:
-        """A channel to a fresh process that holds the learner's names. Whatever happens there, the next one works."""
+        """Yield a channel to a fresh process that holds the learner's names. Whatever happens there, the next call works."""
         if self._sock is None:
             self.run()
         if self._sock is None:
@@ -279,7 +279,7 @@ class Submission:
             self._reap()
 
     def _reap(self) -> None:
-        """End the exercise's process; where its parent does not answer any more, drop that too."""
+        """End the exercise's process. If its parent no longer answers, end that too."""
         if self._sock is None:
             return
         watch, ticket = OwnTime(self._sandbox, 1), secrets.token_hex(8)
@@ -292,17 +292,17 @@ class Submission:
         self.budget.spend(watch.spent_s())
 
     def _drop(self, *, done: bool = False) -> bool:
-        """End the process and what it left; whether the worker was quick to tidy up, and stays."""
+        """End the process and what it left. Returns whether the worker tidied up in time and stays."""
         if self._sock is not None:
             self._sock.close()
             self._sock = None
         self.refused.update(self._sandbox.refused())
         kept = self._sandbox.sweep(done=done)
-        self._sandbox.refused()  # what cleaning up was refused is not the submission's
+        self._sandbox.refused()  # refusals during the clean-up are not the submission's
         return kept
 
     def close(self) -> None:
-        """End the submission and wipe its traces; a worker for which that takes too long is thrown away."""
+        """End the submission and wipe its traces. If that takes too long, the worker is replaced."""
         began = clock.now()
         self.budget.untidy = not self._drop(done=self._sock is not None)
         self.budget.spend(clock.now() - began)

@@ -1,4 +1,4 @@
-"""Which ways to isolate a learner's code work on this machine, best first, and what a submission may use. Trusted side."""
+"""Find the ways to isolate a learner's code that work on this machine, and define what a submission may use. Trusted side."""
 
 import functools
 from dataclasses import asdict, dataclass
@@ -13,21 +13,21 @@ class Limits:
 
     budget_s: float = 60.0  # everything: cells, exercises, attempts (`autograder.sandbox.budget`)
     wall_s: float = 60.0  # all cells together
-    cell_s: float = 20.0  # one cell; less once one ran out of time
+    cell_s: float = 20.0  # one cell; less once a cell has run out of time
     cpu_s: int = 90
     memory_bytes: int = 4 << 30
-    tree_bytes: int = 6 << 30  # all processes together, and the worker; where a control group can be made
+    tree_bytes: int = 6 << 30  # the worker and all its processes together, if a control group can be made
     processes: int = 64
     file_bytes: int = 8 << 20
     open_files: int = 128
     output_bytes: int = 1 << 20  # text and figures
     scratch_bytes: int = 256 << 20  # /tmp, and as much again in /dev/shm (bubblewrap only)
-    scratch_files: int = 20_000  # files and folders there, and as many again in /dev/shm
+    scratch_files: int = 20_000  # files and folders in /tmp, and as many again in /dev/shm
 
 
 @dataclass(frozen=True)
 class Tier:
-    """A way to isolate, whether it works here, and the reason where it does not; what submissions in it share (`Host.shared`)."""
+    """A way to isolate, whether it works here, why it doesn't, and what submissions in it share (`Host.shared`)."""
 
     name: str
     available: bool
@@ -36,13 +36,13 @@ class Tier:
 
 
 def available_tiers() -> tuple[Tier, ...]:
-    """Each tier, tried for real, best first."""
+    """Return every tier, best first, after trying each one."""
     return tuple(try_tier(name) for name in launch.TIERS)
 
 
 @functools.cache
 def try_tier(name: str) -> Tier:
-    """The tier `name`: a worker is started in it and must prove that it is confined. Cached."""
+    """Try the tier `name` by starting a worker in it, which must prove that it is confined. Cached."""
     try:
         host = Host(name, asdict(Limits()), (), warm=False)
         host.close()
@@ -52,12 +52,14 @@ def try_tier(name: str) -> Tier:
 
 
 def likely_tier() -> str:
-    """What `choose_tier` will most likely say, at once: the first tier for which this machine has what it needs, untried."""
+    """Return the tier that `choose_tier` will most likely return, without trying: the first whose requirements this machine
+    meets.
+    """
     return next((name for name in launch.TIERS if launch.unsupported(name) is None), "none")
 
 
 def choose_tier(unsafe: bool = False) -> str:
-    """The first tier that isolates. Raises SandboxUnavailable where none does, unless `unsafe` allows "none"."""
+    """Return the first tier that isolates. Raises SandboxUnavailable if none does, unless `unsafe` allows "none"."""
     isolating = [name for name in launch.TIERS if name != "none"]
     for name in isolating:
         if try_tier(name).available:

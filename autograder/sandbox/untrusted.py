@@ -1,8 +1,8 @@
-"""What a submission's process says, made harmless: outputs for the notebook, observations for the judge. Trusted side.
+"""Make harmless what a submission's process says: outputs for the notebook, observations for the judge. Trusted side.
 
-Everything here was chosen by the learner's code. Outputs are rebuilt field by field; of a failure only the exception's type
-and the learner's own line remain. Of what a hidden probe gave, numbers alone are the learner's (`clean_hidden`): a text could
-carry the hidden inputs out.
+The learner's code chose everything that arrives here. Outputs are rebuilt field by field. Of a failure, only the exception's
+type and the learner's own line remain. Of the answer to a hidden probe, only numbers remain the learner's (`clean_hidden`),
+because a text could carry the hidden inputs out.
 """
 
 import base64
@@ -33,16 +33,16 @@ TYPES = frozenset(
     + ["function", "method", "generator", "module", "ndarray", "Tensor", "Parameter", "dtype", "matrix", "Size", "NoneType"]
 )
 _ANSI = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])")
-# C0 and C1 but tab and newline, marks that reorder text, and halves of surrogate pairs
+# C0 and C1 except tab and newline, marks that reorder text, and halves of surrogate pairs
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _PNG = b"\x89PNG\r\n\x1a\n"
-MAX_PIXELS = 25_000_000  # of a picture: a browser unpacks it whole, a few kB of one colour into gigabytes
-MAX_PIXELS_TOGETHER = 100_000_000  # of all that a submission shows
+MAX_PIXELS = 25_000_000  # per picture; a browser would unpack a few kB of one colour into gigabytes
+MAX_PIXELS_TOGETHER = 100_000_000  # for all pictures of a submission
 
 
 @dataclass(frozen=True)
 class Written:
-    """The words and lines of a learner's own cells, gathered once: looking through the text for each name would take for ever."""
+    """The words and lines of a learner's own cells, collected once because searching the text for each name is far too slow."""
 
     sources: tuple[str, ...]
 
@@ -52,13 +52,13 @@ class Written:
 
     @functools.cached_property
     def lines(self) -> frozenset[tuple[int, str]]:
-        # IPython counts from the first line that is not blank
+        # IPython counts from the first line that isn't blank
         cells = (source.lstrip("\n").splitlines() for source in self.sources)
         return frozenset((number, line.strip()[:200]) for cell in cells for number, line in enumerate(cell, 1))
 
 
 def clean_text(text: str) -> str:
-    """`text` without colours, control characters and marks that reorder it; `\\r\\n` becomes a newline.
+    """Return `text` without colours, control characters and marks that reorder it; `\\r\\n` becomes a newline.
 
     >>> clean_text("\\x1b[31mred\\x1b[0m\\x00")
     'red'
@@ -68,14 +68,14 @@ def clean_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class Room:
-    """What a submission may still show: so many `bytes`, and pictures of so many `pixels`."""
+    """What a submission may still show: `bytes` of output, and pictures with this many `pixels` together."""
 
     bytes: int
     pixels: int = MAX_PIXELS_TOGETHER
 
 
 def clean_outputs(skeleton: Any, raw: bytes, room: Room) -> tuple[list[dict[str, Any]], Room]:
-    """A cell's outputs (as `codec` packs them) in nbformat's words, and what is left of the `room`. Raises WireError."""
+    """Return a cell's outputs (as `codec` packs them) in nbformat's words, and the `room` that is left. Raises WireError."""
     left, pixels = room.bytes, room.pixels
     if len(raw) > 4 * max(left, 0) + (1 << 16):
         raise WireError(f"expected outputs of at most {left} characters, got {len(raw)} bytes.")
@@ -91,7 +91,7 @@ def clean_outputs(skeleton: Any, raw: bytes, room: Room) -> tuple[list[dict[str,
 
 
 def _clean_output(item: dict[str, Any], pixels: int) -> tuple[dict[str, Any], int, int]:
-    """The output, its size, and how many of the `pixels` that are left it has."""
+    """Return the output, its size, and how many `pixels` it uses of those that are left. Raises WireError."""
 
     def text(value: Any) -> str:
         if not isinstance(value, str):
@@ -119,7 +119,7 @@ def _clean_output(item: dict[str, Any], pixels: int) -> tuple[dict[str, Any], in
 
 
 def _pixels(value: Any) -> int:
-    """How many pixels a PNG in base64 says that it has; 0 where it is none."""
+    """Return the pixel count that a base64 PNG declares, or 0 if `value` is no PNG."""
     try:
         data = base64.b64decode(value.replace("\n", ""), validate=True) if isinstance(value, str) else b""
         width, height = struct.unpack(">II", data[16:24])
@@ -129,7 +129,7 @@ def _pixels(value: Any) -> int:
 
 
 def clean_observation(seen: Observation, probe: Probe, written: Written, seconds: float) -> Observation:
-    """`seen` with nothing in it but values, and names that the probe, Python or the learner's own cells already hold."""
+    """Return `seen` reduced to values, and to names that the probe, Python or the learner's own cells already contain."""
     inputs = probe.inputs.items()
     return Observation(
         value=None if seen.value is None else seen.value.map(lambda leaf: _clean_leaf(leaf, written)),
@@ -141,21 +141,22 @@ def clean_observation(seen: Observation, probe: Probe, written: Written, seconds
 
 
 def clean_failure(failure: Failure, written: Written) -> Failure:
-    """`failure` without its message; type and line stay where they are not the learner's inventions."""
+    """Return `failure` without its message. Type and line stay unless the learner made them up."""
     kind = failure.kind if failure.kind in KINDS else "raised"
     line = failure.line if failure.line in written.lines else None
     return Failure(kind, _known(failure.type, ERRORS, "Exception", written) if failure.type else "", "", line)
 
 
-OTHER = "something else"  # stands for each text that a learner's process sends back from a hidden probe
-ERROR = "Exception"  # and for each of its exceptions
+OTHER = "something else"  # replaces each text that a learner's process sends back from a hidden probe
+ERROR = "Exception"  # replaces each of its exceptions
 
 
 def clean_hidden(seen: Observation, case: CaseRecord, *, behaviour: bool = False) -> Observation:
-    """`seen` on a hidden case, in which each text is one that the case itself holds, `OTHER` or `ERROR`.
+    """Return `seen` on a hidden case, with every text replaced that the case itself doesn't hold (by `OTHER` or `ERROR`).
 
-    The learner chose names, keys and texts after seeing the input, and could spell it with them. Numbers stay, for they are
-    what is judged. With `behaviour`, values stay as they are: the exercise's own function reads them first.
+    The learner's code chose names, keys and texts after seeing the input, and could spell the input with them. Numbers stay,
+    because they are what is judged. With `behaviour`, values stay as they are, because the exercise's own function reads
+    them first.
     """
     value, failure = seen.value, seen.failure
     stored = (case.expected, *case.mistakes.values())
@@ -206,5 +207,5 @@ def _known(name: str, names: frozenset[str], otherwise: str, written: Written) -
 
 
 def failed(kind: str, message: str = "", seconds: float = 0.0) -> Observation:
-    """The observation of a probe that was never answered."""
+    """Return the observation for a probe that was never answered."""
     return Observation(failure=Failure(kind, message=message), seconds=seconds)

@@ -1,9 +1,9 @@
-"""Frames between the process that marks and the sandbox: strict, bounded, never unpickled.
+"""Frames between the marking process and the sandbox: strict, bounded, never unpickled.
 
-A frame is ``ATW1``, the header's length (u32, little-endian), a JSON header and the raw little-endian arrays the
-header announces. The reader believes nothing: each length, depth, dtype, index and character is checked against a cap
-before anything is allocated for it, and whatever is wrong is a `WireError`. Every read and write takes an absolute
-deadline (in seconds of `clock.now()`), so the other end can stall nobody.
+A frame is ``ATW1``, the header's length (u32, little-endian), a JSON header and the raw little-endian arrays that the header
+announces. The reader trusts nothing: it checks each length, depth, dtype, index and character against a cap before it
+allocates anything, and raises `WireError` for whatever is wrong. Every read and write takes an absolute deadline (in seconds
+of `clock.now()`), so the other end can stall nobody.
 
 >>> import socket
 >>> a, b = socket.socketpair()
@@ -37,11 +37,11 @@ MAX_JSON_DEPTH = 40  # a spec nests two JSON levels per list and three per dict;
 DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"})
 
 Header = dict[str, Any]
-Deadline = float | Callable[[], float]  # asked again and again: it may move
+Deadline = float | Callable[[], float]  # a function is called again and again, because its deadline may move
 
 
 class WireError(Exception):
-    """The other end sent something that is no frame, or the frame does not fit. The connection is of no further use."""
+    """The other end sent something that isn't a valid frame, or a frame is too large. The connection can no longer be used."""
 
 
 class WireTimeoutError(WireError):
@@ -56,7 +56,7 @@ class WireClosedError(WireError):
 
 
 def pack(header: Header, arrays: Sequence[Array] = ()) -> bytes:
-    """The frame as bytes. Raises WireError where it exceeds a cap or an array's dtype has no place on the wire."""
+    """Return the frame as bytes. Raises WireError if it exceeds a cap or an array's dtype cannot be sent."""
     plain = [little_endian(array) for array in arrays]
     announced = [[array.dtype.str, list(array.shape)] for array in plain]
     try:
@@ -75,7 +75,7 @@ def pack(header: Header, arrays: Sequence[Array] = ()) -> bytes:
 def send(
     sock: socket.socket, header: Header, arrays: Sequence[Array] = (), *, deadline: Deadline, fds: Sequence[int] = ()
 ) -> None:
-    """Write one frame before `deadline`; `fds` are handed over with its first bytes (SCM_RIGHTS)."""
+    """Write one frame before `deadline`, passing the descriptors `fds` with its first bytes (SCM_RIGHTS). Raises WireError."""
     view = memoryview(pack(header, arrays))
     done = 0
     while done < len(view):
@@ -92,12 +92,12 @@ def send(
 
 
 def receive(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array]]:
-    """Read one frame before `deadline`: its header and arrays (copies, native byte order, writable)."""
+    """Read one frame before `deadline`. Returns header and arrays (copies, native byte order, writable). Raises WireError."""
     return _finish(sock, _exactly(sock, 8, deadline), deadline)
 
 
 def receive_fd(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array], int | None]:
-    """`receive`, and the one file descriptor that came with the frame, if any. Not for frames of a submission."""
+    """Read like `receive`, and return the file descriptor that came with the frame, if any. Not for a submission's frames."""
     while True:
         _arm(sock, deadline)
         try:
@@ -141,7 +141,7 @@ def _parse(text: bytes) -> tuple[Header, list[tuple[str, tuple[int, ...]]]]:
         if not (isinstance(shape, list) and len(shape) <= MAX_DIMS and all(type(n) is int and 0 <= n < 2**40 for n in shape)):
             raise WireError(f"expected a shape of at most {MAX_DIMS} sizes >= 0.")
         total += math.prod(shape) * np.dtype(item[0]).itemsize
-        if total > MAX_BODY or math.prod(n for n in shape if n) > 2**60:  # NumPy refuses (0, huge, huge), so we do first
+        if total > MAX_BODY or math.prod(n for n in shape if n) > 2**60:  # NumPy refuses (0, huge, huge) too
             raise WireError(f"expected at most {MAX_BODY} bytes of arrays, got {total} announced.")
         announced.append((item[0], tuple(shape)))
     return head["m"], announced
@@ -179,7 +179,7 @@ def _arm(sock: socket.socket, deadline: Deadline) -> None:
     left = (deadline() if callable(deadline) else deadline) - clock.now()
     if left <= 0:
         raise WireTimeoutError("the deadline passed.")
-    sock.settimeout(min(left, LOOK_S))  # whoever waits looks at the clock again, which may have rested
+    sock.settimeout(min(left, LOOK_S))  # the clock may have stood still, so check it again regularly
 
 
 def _no_constant(name: str) -> None:
@@ -187,7 +187,7 @@ def _no_constant(name: str) -> None:
 
 
 def _bounded(root: Any) -> None:
-    """Depth, count and text of parsed JSON, without recursion."""
+    """Check depth, count and text of parsed JSON, without recursion. Raises WireError."""
     stack, count = [(root, 0)], 0
     while stack:
         node, depth = stack.pop()
@@ -206,7 +206,7 @@ def _bounded(root: Any) -> None:
 
 
 def little_endian(array: Array) -> Array:
-    """`array`, contiguous and little-endian. Raises WireError for a dtype that has no place on the wire."""
+    """Return `array`, contiguous and little-endian. Raises WireError for a dtype that cannot be sent."""
     plain = np.ascontiguousarray(array).reshape(array.shape)
     if plain.dtype.byteorder == ">" or (plain.dtype.byteorder == "=" and not np.little_endian):
         plain = plain.astype(plain.dtype.newbyteorder("<"))

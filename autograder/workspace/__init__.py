@@ -1,6 +1,6 @@
 """What a learner does on their own machine: open lessons, check, follow progress, get hints, update, hand in.
 
-In: a release and the learner's own folder (`folder`). Out: scores and panels (`check`), progress, archives to upload.
-`in_cells` is what a cell calls.
-May import `judging`, `diagnosis`, `notebooks`, `authoring` (to find the course), `sandbox` (`doctor`, `capstone`).
+In: a release and the learner's own folder (`folder`). Out: scores and panels (`check`), progress, archives to upload. Cells
+call `in_cells`. May import `judging`, `diagnosis`, `notebooks`, `authoring` (to find the course), `sandbox` (`doctor`,
+`capstone`).
 """

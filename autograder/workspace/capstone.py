@@ -1,10 +1,10 @@
-"""`attn capstone`: run a submitted file in the sandbox, have the course score it, and keep a leaderboard.
+"""Run a submitted file in the sandbox, let the course score it, and keep a leaderboard (`attn capstone`).
 
-The course names a module (`capstone` in course.toml) with `judge(ask, name, seed, say)`, `lines(results)`, `baselines(seed)`,
-`refused(name, seed, reason)`, and `PRELUDE`, `FILE_BYTES` and `QUESTION_S`. The scoring runs here, on the trusted side, and never
-imports the file: `ask(name, given)` calls a function that the file or the prelude defined. Each question is a submission of its
-own, which starts from the file's text and is wiped afterwards. So what one question leaves behind in memory, in
-a thread or on a disk is gone when the next one is asked, and only what was returned counts.
+The course names a module (`capstone` in course.toml) with `judge(ask, name, seed, say)`, `lines(results)`,
+`baselines(seed)`, `refused(name, seed, reason)`, and `PRELUDE`, `FILE_BYTES` and `QUESTION_S`. The scoring runs here, on the
+trusted side, and never imports the file: `ask(name, given)` calls a function that the file or the prelude defined. Each
+question is a separate submission that starts from the file's text and is wiped afterwards. Whatever one question leaves in
+memory, in a thread or on disk is gone before the next, so only returned values count.
 """
 
 import importlib
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 def contest() -> Any:
-    """The course's module. Raises CourseError where there is none."""
+    """Return the course's capstone module. Raises CourseError if there is none."""
     home = learners_course()
     name = read(home / FILE).capstone
     if not name:
@@ -41,7 +41,10 @@ def contest() -> Any:
 
 
 def files(target: Path) -> dict[str, Path]:
-    """The submissions at `target`, by name: a file, or a class folder's Python files and those of its students' folders."""
+    """Return the submissions at `target` by name: a file, or the Python files in a class folder and its students' folders.
+
+    Raises CourseError if there are none.
+    """
     if target.is_file():
         return {target.stem: target}
     if not target.is_dir():
@@ -56,7 +59,7 @@ def files(target: Path) -> dict[str, Path]:
 
 
 def run(found: dict[str, Path], board: Path, *, seed: int = 0, unsafe: bool = False, say: Say = print) -> list[dict[str, Any]]:
-    """Judge all files and write the leaderboard; the results with this seed, ours included."""
+    """Judge all files, write the leaderboard, and return the results with this seed, including our baselines."""
     module = contest()
     rows = {(row["name"], row["seed"]): row for row in _kept(board)}
     with Sandbox(choose_tier(unsafe=unsafe), Limits(), given=[str(folder) for folder in given_here()]) as sandbox:
@@ -83,7 +86,7 @@ def _judged(module: Any, sandbox: Sandbox, name: str, path: Path, seed: int, say
 
 
 def answer(sandbox: Sandbox, source: str, prelude: str, question: str, given: dict[str, Any], seconds: float) -> Any:
-    """What `question` returns for `given`, in a fresh process; a dictionary with `refused` where it returns nothing."""
+    """Return what `question` returns for `given`, in a fresh process, or a dictionary with `refused` if it returns nothing."""
     cells = [Cell("file", source), Cell("prelude", prelude)]
     with _forgotten(), sandbox.submission(cells) as submission:
         for cell, output in zip(("the file", "a class Cache"), submission.outputs, strict=True):
@@ -109,7 +112,7 @@ def _why(what: str, status: str, outputs: Sequence[dict[str, Any]]) -> str:
 
 @contextmanager
 def _forgotten() -> Iterator[None]:
-    """Let go of what a question was sent: it is large, and no other class member gets it."""
+    """Free what was sent with a question: it is large, and nobody else in the class gets it."""
     try:
         yield
     finally:

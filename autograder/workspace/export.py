@@ -1,7 +1,7 @@
-"""A learner's answers outside their notebooks: a package of them to import, and a way to use them in a later lesson.
+"""Export a learner's answers from their notebooks as a package, and use them in a later lesson.
 
-In `work/answers/` stands one module for each lesson: the answer cells, and of the notebook's other cells just the definitions
-that they need. `bring` writes a lesson's module when it is asked for and the notebook has been saved since; `attn
+`work/answers/` holds one module per lesson, with the answer cells and just those definitions from other cells that they
+need. `bring` writes a lesson's module when the lesson is asked for and the notebook has been saved since; `attn
 export-answers` writes all of them. Notebooks are read as data; nothing is run.
 """
 
@@ -26,7 +26,7 @@ _HEAD = '"""Your answers to lesson {name}, written by `bring` or `attn export-an
 
 @dataclass(frozen=True)
 class Exported:
-    """What became of one answer; `problem` is empty where it was written to the package."""
+    """The outcome for one answer. `problem` is empty if the answer was written to the package."""
 
     lesson: str
     exercise: str
@@ -34,7 +34,7 @@ class Exported:
 
 
 def export(folder: Path) -> list[Exported]:
-    """Write the package of answers of the workspace `folder`, anew; says for each exercise what became of it."""
+    """Rewrite the package of answers of the workspace `folder`, and return the outcome for each exercise."""
     for old in (folder / FOLDER).glob("*.py"):
         old.unlink()
     _make_package(folder)
@@ -42,7 +42,7 @@ def export(folder: Path) -> list[Exported]:
 
 
 def export_lesson(folder: Path, name: str) -> list[Exported]:
-    """Write the module of one lesson, anew; it has none where nothing is written yet."""
+    """Rewrite the module of one lesson. If nothing is written yet, there is no module."""
     asked = list(workspace.load_pack(folder, name).in_code)
     try:
         source, problems = module_source(read(workspace.notebook(folder, name)), asked)
@@ -67,13 +67,13 @@ def _module(folder: Path, name: str) -> Path:
 
 
 def _is_stale(folder: Path, name: str) -> bool:
-    """Whether a lesson's notebook has been saved since its module was written, or there is none."""
+    """Return whether a lesson's module is missing or older than its notebook."""
     module, notebook = _module(folder, name), workspace.notebook(folder, name)
     return not module.exists() or (notebook.exists() and notebook.stat().st_mtime_ns > module.stat().st_mtime_ns)
 
 
 def module_source(cells: list[Cell], asked: list[str]) -> tuple[str, dict[str, str]]:
-    """The source of a lesson's module, and why the answers of `asked` that are not in it are missing."""
+    """Return the source of a lesson's module, and why answers in `asked` are missing from it."""
     problems, definitions, wanted = {}, [], set()
     answers = {cell.grade_id: cell for cell in cells if cell.kind == "code" and cell.grade_id in asked}
     for name in asked:
@@ -99,14 +99,14 @@ def _problem(source: str, name: str) -> str:
     made = [node for node in tree.body if name in _defined(node)]
     if not made:
         return f"its cell does not define {name}"
-    # as released: ClearSolutions leaves `raise NotImplementedError(…)` where the solution stood
+    # as released: ClearSolutions leaves `raise NotImplementedError(…)` in place of the solution
     unwritten = [node for node in ast.walk(made[-1]) if isinstance(node, ast.Raise) and "NotImplementedError" in ast.dump(node)]
     return UNWRITTEN if unwritten else ""
 
 
 @dataclass(frozen=True)
 class _Definition:
-    """A statement that gives a value to `names`, and the global names that it `needs`. `own`: it stands in an answer cell."""
+    """A statement that binds `names` and `needs` global names. `own` means that it is in an answer cell."""
 
     names: frozenset[str]
     needs: frozenset[str]
@@ -126,7 +126,7 @@ def _defined(node: ast.stmt) -> set[str]:
 def _definitions(cell: Cell, *, own: bool) -> list[_Definition]:
     try:
         body = ast.parse(cell.source).body
-    except (SyntaxError, ValueError, RecursionError):  # a magic, or a cell under work: nothing to take from it
+    except (SyntaxError, ValueError, RecursionError):  # a magic, or an unfinished cell: nothing to take from it
         return []
     found = []
     for node in body:
@@ -141,7 +141,7 @@ def _definitions(cell: Cell, *, own: bool) -> list[_Definition]:
 
 
 def _needed(definitions: list[_Definition]) -> str:
-    """The source of the answers and of all that they need, in the notebook's order. An answer wins over other cells."""
+    """Return the source of the answers and of all that they need, in the notebook's order. Answers win over other cells."""
     place: dict[str, int] = {}
     for index, definition in enumerate(definitions):
         for name in definition.names:
@@ -160,7 +160,7 @@ def _needed(definitions: list[_Definition]) -> str:
 
 
 class Brought(dict[str, Any]):
-    """Answers by name. Shown, it says of each one that was asked for whether it is the learner's own."""
+    """Answers by name. When shown, it says of each requested answer whether it is the learner's own."""
 
     def __init__(self, lines: list[str], answers: dict[str, Any]) -> None:
         super().__init__(answers)
@@ -171,13 +171,13 @@ class Brought(dict[str, Any]):
 
 
 def bring(*wanted: str, even_wrong: bool = False) -> Brought:
-    """Your own answers from earlier lessons, `bring("positions.apply_rope")`, those that pass their checks: `{name: answer}`.
+    """Return your own answers from earlier lessons that pass their checks, as `{name: answer}`.
 
-    They are taken from the notebooks as last saved. Nothing is brought, and the reason said, where there is no workspace, no
-    such answer, or one that fails its lesson's visible check; the latter comes along all the same if `even_wrong`. The slug of
-    a chapter's core also names the exercises of its workshops.
+    For example, `bring("positions.apply_rope")`. The answers come from the notebooks as last saved. An answer is left out, and
+    you are told why, if there is no workspace, if you have not written it, or if it fails its lesson's visible check. With
+    `even_wrong`, failing answers are included too. The slug of a chapter's core also covers the exercises in its workshops.
 
-    Raises CourseError for a lesson or exercise that does not exist, where the workspace knows.
+    Raises CourseError if the workspace has no such lesson or exercise.
     """
     try:
         folder = workspace.locate(None)
@@ -196,9 +196,10 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
 
 
 def _asked_in(folder: Path, lesson: str, name: str) -> tuple[str, ExerciseRecord]:
-    """The notebook that asks `name`, and its record: `lesson`, or another of the same chapter if `lesson` is the chapter's core.
+    """Return the notebook that asks `name`, and its record. If `lesson` is a chapter's core, its workshops are searched too.
 
-    So the slug of a chapter's core names all of its exercises, and a name stays right when an exercise moves to a workshop.
+    So the slug of a chapter's core covers all its exercises, and a name stays valid when an exercise moves to a workshop.
+    Raises CourseError if there is no such exercise.
     """
     beside = [] if is_workshop(lesson) else workshops_beside(workspace.names(folder), lesson)
     known = []
@@ -238,12 +239,12 @@ def _own(folder: Path, lesson: str, record: ExerciseRecord, *, even_wrong: bool)
 
 
 def _load(path: Path, slug: str) -> Any:
-    """The module at `path`, as it is now: a later export is seen without a new kernel."""
+    """Load the module at `path` afresh, so a later export is seen without restarting the kernel."""
     name = f"{FOLDER}.{slug}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # inspect and pickle look classes up there
+    sys.modules[name] = module  # inspect and pickle look up classes there
     spec.loader.exec_module(module)
     return module

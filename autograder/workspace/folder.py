@@ -1,7 +1,7 @@
-"""The learner's own copy of the lessons: made once, never overwritten, and what is in it.
+"""Manage the learner's own copy of the lessons, which is made once and never overwritten.
 
-Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack; `work/.attn/` holds progress, backups, and each lesson as it
-was released (`.attn/release`), which tells an answer from a blank and an edit from an update.
+Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack; `work/.attn/` holds progress, backups, and each lesson as it was
+released (`.attn/release`), which distinguishes an answer from a blank and an edit from an update.
 """
 
 import filecmp
@@ -23,7 +23,9 @@ DEFAULT = Path("work")
 
 
 def locate(folder: Path | None) -> Path:
-    """The workspace: `folder`, or the nearest one at, above or beside the working folder. Raises CourseError if none."""
+    """Return the workspace: `folder`, or the nearest at, above or beside the working folder. Raises CourseError if there is
+    none.
+    """
     if folder is not None:
         candidates = [folder]
     else:
@@ -39,7 +41,7 @@ def locate(folder: Path | None) -> Path:
 
 
 def prepare(folder: Path | None) -> Path:
-    """Make the workspace, or add the lessons and files that it lacks. What is there is never touched (see `carry.update`)."""
+    """Make the workspace, or add the lessons and files that it lacks. Existing files are never touched (see `update.update`)."""
     lessons = released()
     target = (folder or _home()).resolve()
     for lesson, source in lessons.items():
@@ -49,7 +51,7 @@ def prepare(folder: Path | None) -> Path:
         _copy_files(kept, target / lesson)
     for name, source in pages().items():
         copy, kept = target / name, target / progress.MARKER / "release" / name
-        if not copy.exists() or (kept.exists() and filecmp.cmp(copy, kept, shallow=False)):  # the learner's own is left alone
+        if not copy.exists() or (kept.exists() and filecmp.cmp(copy, kept, shallow=False)):  # not the learner's own edits
             write_whole(copy, source.read_bytes())
         if not (kept.exists() and filecmp.cmp(source, kept, shallow=False)):
             write_whole(kept, source.read_bytes())
@@ -57,7 +59,7 @@ def prepare(folder: Path | None) -> Path:
 
 
 def _home() -> Path:
-    """Where the workspace is, or is to be made: in a clone beside the course; else the nearest one, or `work` here."""
+    """Return where the workspace is or would be made: beside the course in a clone; else the nearest one, or `work` here."""
     try:
         return course_root().parent / DEFAULT
     except CourseError:
@@ -69,7 +71,7 @@ def _home() -> Path:
 
 
 def _copy_whole(source: Path, target: Path) -> None:
-    """A new folder with all files of `source`, or none: which version it holds is asked later."""
+    """Make a new folder with all files of `source`, or none, because its version is asked later."""
     aside = target.with_name(f"{target.name}.new")
     try:
         shutil.rmtree(aside, ignore_errors=True)
@@ -81,15 +83,15 @@ def _copy_whole(source: Path, target: Path) -> None:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """The files of `source` that `target` lacks, without the rights that an installed file may have (read-only)."""
+    """Copy the files that `target` lacks, without the read-only rights that an installed file may have."""
     target.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if not (target / path.name).exists():
-            write_whole(target / path.name, path.read_bytes())  # a full disk leaves no half of a file
+            write_whole(target / path.name, path.read_bytes())  # atomic, so a full disk leaves no partial file
 
 
 def released() -> dict[str, Path]:
-    """The course's released lessons, in order, and the folder of each."""
+    """Return the course's released lessons in order, each with its folder. Raises CourseError if there are none."""
     root = learners_course()
     found = lesson_names.folders(root / "release")
     if not found:
@@ -98,7 +100,7 @@ def released() -> dict[str, Path]:
 
 
 def pages() -> dict[str, Path]:
-    """The course's pages that lessons lead to beside their folders, such as an appendix."""
+    """Return the course's pages that lessons link to, such as an appendix."""
     root = learners_course()
     texts = [path.read_text(encoding="utf-8") for path in sorted((root / "release").glob("*/*.ipynb"))]
     names = sorted({name for text in texts for name in BESIDE.findall(text)})
@@ -106,7 +108,7 @@ def pages() -> dict[str, Path]:
 
 
 def outdated(workspace: Path) -> list[str]:
-    """The lessons of which the course has another version than the workspace."""
+    """Return the lessons whose version in the course differs from the workspace's."""
     return [lesson for lesson, folder in released().items() if not _same(folder, release(workspace, lesson).parent)]
 
 
@@ -117,30 +119,30 @@ def _same(one: Path, two: Path) -> bool:
 
 
 def names(workspace: Path) -> list[str]:
-    """The lessons in the workspace, in order."""
+    """Return the lessons in the workspace, in order."""
     return [folder.name for folder in lesson_names.folders(workspace)]
 
 
 def notebook(workspace: Path, lesson: str) -> Path:
-    """The learner's notebook of `lesson`."""
+    """Return the path of the learner's notebook of `lesson`."""
     return workspace / lesson / f"{lesson}.ipynb"
 
 
 def release(workspace: Path, lesson: str) -> Path:
-    """The notebook of `lesson` as it was released to this workspace."""
+    """Return the path of the notebook of `lesson` as it was released to this workspace."""
     return workspace / progress.MARKER / "release" / lesson / f"{lesson}.ipynb"
 
 
 def as_released(workspace: Path, lesson: str) -> Any:
-    """The lesson as released; the learner's own notebook where no copy was kept, as in a folder that was checked out."""
+    """Return the lesson as released, or the learner's own notebook if no copy was kept, as in a checked-out folder."""
     path = release(workspace, lesson)
     return load(path if path.exists() else notebook(workspace, lesson))
 
 
 def about(workspace: Path, lesson: str) -> dict[str, Any]:
-    """What the notebook of `lesson` says about itself: its `question`, `minutes`, and the lessons that it `needs`, by label.
+    """Return what the notebook of `lesson` says about itself: `question`, `minutes`, and the labels of the lessons it `needs`.
 
-    Empty where it says nothing, as in a lesson without `kind`, or cannot be read.
+    Empty if it says nothing, as in a lesson without `kind`, or cannot be read.
     """
     path = release(workspace, lesson)
     try:
@@ -151,14 +153,14 @@ def about(workspace: Path, lesson: str) -> dict[str, Any]:
 
 
 def load(path: Path) -> Any:
-    """The notebook at `path`. Raises CourseError where it is missing or is not one."""
+    """Return the notebook at `path`. Raises CourseError if it is missing or is not a notebook."""
     import nbformat  # slow to import, and a notebook's set-up cell imports this module
 
     try:
         return nbformat.read(path, as_version=4)
     except FileNotFoundError:
         raise CourseError(f"expected a notebook at {path}, found none. `attn lab` copies the released one there.") from None
-    except Exception as error:  # nbformat raises errors of several libraries
+    except Exception as error:  # nbformat raises errors from several libraries
         raise CourseError(
             f"{path}: expected a notebook, got a file that cannot be read ({type(error).__name__}). Open it in JupyterLab and "
             "save it; or `attn reset` the lesson, which keeps a backup of the file."
@@ -166,21 +168,21 @@ def load(path: Path) -> Any:
 
 
 def save(made: Any, path: Path) -> None:
-    """Write a notebook so that `path` holds the old one or the new one at every moment."""
+    """Write a notebook atomically: `path` always holds the old one or the new one."""
     import nbformat
 
     write_whole(path, nbformat.writes(made) + "\n")
 
 
 def backup(workspace: Path, lesson: str) -> Path:
-    """Copy the learner's notebook of `lesson` to a new file in `.attn/backups`, named by the time; returns it."""
+    """Copy the learner's notebook of `lesson` to a new file in `.attn/backups`, named by the time, and return the copy."""
     folder = workspace / progress.MARKER / "backups"
     folder.mkdir(parents=True, exist_ok=True)
     stamp, number = datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), 0
     while True:
         copy = folder / f"{lesson}_{stamp}{f'_{number}' if number else ''}.ipynb"
         try:
-            with copy.open("xb") as file:  # never onto another backup
+            with copy.open("xb") as file:  # never overwrites another backup
                 file.write(notebook(workspace, lesson).read_bytes())
             return copy
         except FileExistsError:
@@ -188,7 +190,7 @@ def backup(workspace: Path, lesson: str) -> Path:
 
 
 def find(workspace: Path, word: str) -> str:
-    """The lesson in the workspace that `word` names: its label ("03b"), slug or full name."""
+    """Return the lesson in the workspace with this label ("03b"), slug or full name. Raises CourseError if there is none."""
     every = names(workspace)
     for name in every:
         if _names(word, name):
@@ -202,9 +204,9 @@ def _names(word: str, lesson: str) -> bool:
 
 
 def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, str | None]:
-    """`(lesson, exercise)` of `LESSON.EXERCISE`, `EXERCISE` alone where one lesson has it, or `(lesson, None)` of `LESSON`.
+    """Return `(lesson, exercise)` for `LESSON.EXERCISE` or an unambiguous `EXERCISE`, or `(lesson, None)` for `LESSON`.
 
-    `written` counts the written questions among the exercises.
+    `written` includes the written questions. Raises CourseError if there is no such lesson or exercise, or several.
     """
     head, dot, tail = word.partition(".")
     if dot or any(_names(head, name) for name in names(workspace)):
@@ -233,7 +235,7 @@ def resolve(workspace: Path, word: str, *, written: bool = False) -> tuple[str, 
 
 
 def say_if_in_words(workspace: Path, lesson: str, name: object) -> None:
-    """Raises CourseError, saying what to do instead, where `name` is a question in words: it has no check and no hints."""
+    """Raise CourseError, saying what to do instead, if `name` is a written question, which has no check and no hints."""
     try:
         asked = name in answer_ids(workspace, lesson, True) and name not in answer_ids(workspace, lesson, False)
     except CourseError:  # a damaged lesson: the caller's own error says more
@@ -246,7 +248,7 @@ def say_if_in_words(workspace: Path, lesson: str, name: object) -> None:
 
 
 def answer_ids(workspace: Path, lesson: str, written: bool) -> list[str]:
-    """The exercises of a lesson in order; `written` adds its written questions."""
+    """Return the exercises of a lesson in order; `written` adds its written questions."""
     ids = list(load_pack(workspace, lesson).exercises)
     if written:
         ids += [str(grade_id(c)) for c in as_released(workspace, lesson).cells if is_answer(c) and grade_id(c) not in ids]
@@ -254,7 +256,7 @@ def answer_ids(workspace: Path, lesson: str, written: bool) -> list[str]:
 
 
 def load_pack(workspace: Path, lesson: str) -> pack_file.Pack:
-    """The visible pack of a lesson in the workspace."""
+    """Return the visible pack of a lesson in the workspace. Raises CourseError if it is missing."""
     path = workspace / lesson / f"{lesson_names.slug_of(lesson)}{pack_file.SUFFIX}"
     if not path.exists():
         raise CourseError(f"expected the lesson's probe pack at {path}, found none. `attn lab` copies it there.")
@@ -262,7 +264,7 @@ def load_pack(workspace: Path, lesson: str) -> pack_file.Pack:
 
 
 def answered(workspace: Path, lesson: str) -> set[str]:
-    """The `grade_id`s of the answer cells in which something is written that no release had there, as saved last."""
+    """Return the `grade_id`s of the answer cells that, as last saved, contain something no release had there."""
     kept = release(workspace, lesson)
     known = Release(load(kept)) if kept.exists() else None
     done = set()
@@ -272,7 +274,7 @@ def answered(workspace: Path, lesson: str) -> set[str]:
             continue
         if known and name in known.cells:
             blank = known.untouched(name, cell.source)
-        else:  # a folder that was checked out: nothing tells a code cell's answer from what was released
+        else:  # a checked-out folder: nothing distinguishes a code answer from the released cell
             blank = cell.cell_type == "code" or is_stub(cell.source)
         if not blank:
             done.add(name)

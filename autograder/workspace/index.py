@@ -1,4 +1,4 @@
-"""The page that `attn lab` opens: a notebook with all lessons, the state of each, and the next step."""
+"""Write the page that `attn lab` opens: a notebook with all lessons, the state of each, and the next step."""
 
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ CODE = "from autograder import status\n\nstatus()"
 
 
 def write(home: Path) -> Path:
-    """Make the page in the workspace `home`, or bring its table up to date; what the learner wrote beside it stays.
+    """Make the page in the workspace `home`, or update its table. What the learner wrote beside it stays.
 
-    Returns what to open: the page, or where it is a notebook no longer the next lesson.
+    Returns what to open: the page, or the next lesson if the page is no longer a notebook.
     """
     import nbformat
 

@@ -1,4 +1,4 @@
-"""JupyterLab on a workspace: how it starts, what it starts with, and what its kernels can import."""
+"""Start JupyterLab on a workspace, with its settings and with what its kernels can import."""
 
 import importlib.util
 import json
@@ -14,24 +14,24 @@ from autograder.authoring.course import CourseError, given_here, search_path
 from autograder.notebooks import key_page
 from autograder.workspace import progress
 
-# What JupyterLab starts with here; the learner's own settings win.
-# It would ask, over the notebook, whether it may fetch its news: no lesson needs a network. Where nbgrader is installed, its menu
-# and its buttons are for a server that has an exchange (see course/hub), and not for a workspace.
+# JupyterLab's default settings here; the learner's own settings win. JupyterLab would ask, over the notebook, whether it may
+# fetch its news, but no lesson needs a network. nbgrader's menu and buttons are for a server with an exchange (see course/hub),
+# and not for a workspace.
 LAB_CONFIG: dict[str, Any] = {
     "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True, "@jupyter/nbgrader": True}},
-    "default_setting_overrides": {  # in a small window a long line goes on below, and nothing is cut off
+    "default_setting_overrides": {  # in a small window, long lines wrap and nothing is cut off
         "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": False, "lineWrap": True}}
     },
 }
-# Check, Hint and Reset: JupyterLab finds its extensions in `labextensions` below. A wheel also puts them where any JupyterLab of
-# the environment looks, as on a hub or in Binder.
+# Check, Hint and Reset. JupyterLab finds its extensions in the `labextensions` below this folder. A wheel also puts them where
+# any JupyterLab in the environment looks, as on a hub or in Binder.
 BUTTONS = Path(__file__).parent / "jupyter"
 
 
 def for_editors(workspace: Path) -> None:
-    """Write what VS Code should know of the workspace: this environment's kernel, and the extensions that show notebooks.
+    """Write VS Code's settings for the workspace: this environment's kernel, and the extensions that show notebooks.
 
-    A file that is there is left as it is.
+    Existing files are left alone.
     """
     known: dict[str, Any] = {
         "settings.json": {"python.defaultInterpreterPath": sys.prefix, "jupyter.notebookFileRoot": "${fileDirname}"},
@@ -44,7 +44,7 @@ def for_editors(workspace: Path) -> None:
 
 
 def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
-    """Run JupyterLab in the workspace until it is closed; returns its exit status."""
+    """Run JupyterLab in the workspace until it is closed, and return its exit status. Raises CourseError if it is missing."""
     if importlib.util.find_spec("jupyterlab") is None:
         raise CourseError(
             "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."
@@ -62,7 +62,7 @@ def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command += ["--allow-root"]
     with subprocess.Popen(command, cwd=workspace, env=lab_environment(workspace)) as server:
-        # Ctrl-C reaches the server too: it asks whether to shut down, and this process waits for what it decides.
+        # Ctrl-C also reaches the server, which asks whether to shut down, so this process waits for the decision.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             return server.wait()
@@ -71,7 +71,7 @@ def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
 
 
 def _running(workspace: Path) -> dict[str, Any] | None:
-    """The Jupyter server that serves this very folder, if one does."""
+    """Return the Jupyter server that serves this folder, or None."""
     from jupyter_server.serverapp import list_running_servers
 
     servers: list[dict[str, Any]] = list(list_running_servers())
@@ -79,18 +79,18 @@ def _running(workspace: Path) -> dict[str, Any] | None:
 
 
 def lab_environment(workspace: Path) -> dict[str, str]:
-    """The environment in which JupyterLab opens the workspace: this one, with our settings below the learner's own."""
+    """Return the environment for JupyterLab in the workspace: this one, with our settings ranking below the learner's own."""
     folder = workspace / progress.MARKER / "jupyter"
     (folder / "labconfig").mkdir(parents=True, exist_ok=True)
     for name, settings in LAB_CONFIG.items():
         (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
     if os.name != "nt":
-        # Where no terminal is seen (a container, a log), the server would start its terminals as login shells, and /etc/profile
-        # would forget the path below.
+        # Without a terminal (in a container, or writing to a log), the server would start its terminals as login shells, and
+        # /etc/profile would overwrite the path below.
         shell = {"ServerApp": {"terminado_settings": {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}}}
         (folder / "jupyter_server_config.json").write_text(json.dumps(shell), encoding="utf-8")
     others, data = os.environ.get("JUPYTER_CONFIG_PATH"), os.environ.get("JUPYTER_PATH")
-    # a terminal, or `!attn` in a cell, finds the commands of this environment, activated or not
+    # a terminal, or `!attn` in a cell, finds this environment's commands even if it isn't activated
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     found = {
         "PATH": path,
@@ -101,6 +101,6 @@ def lab_environment(workspace: Path) -> dict[str, str]:
 
 
 def kernel_environment() -> dict[str, str]:
-    """What a kernel has to be told so that lessons can import what they are given; nothing where that is installed."""
+    """Return the variables that let a kernel import the given packages; empty if those are installed."""
     folders = given_here()
     return {"PYTHONPATH": search_path(*folders)} if folders else {}

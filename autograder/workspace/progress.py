@@ -1,7 +1,7 @@
-"""A learner's progress: one SQLite file in the workspace, written by each check and hint, read by `attn status`.
+"""Keep a learner's progress in one SQLite file in the workspace. Checks and hints write it, and `attn status` reads it.
 
-SQLite in WAL mode survives a crash and two notebooks at once; whoever comes second waits. No workspace, no file:
-nothing is written elsewhere.
+SQLite in WAL mode survives a crash and two notebooks at once; the second writer waits. Without a workspace there is no file,
+and nothing is written elsewhere.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ from autograder.authoring.course import CourseError
 from autograder.diagnosis.explain import Report
 
 MARKER = ".attn"
-BUSY_S = 10.0  # how long a writer waits for another; a write takes milliseconds
+BUSY_S = 10.0  # how long a writer waits for another one; a write takes milliseconds
 _SCHEMA = """create table if not exists progress (
     lesson text not null, exercise text not null, score real not null, points real not null, status text not null,
     misconception text, attempts integer not null default 1, changed text not null default current_timestamp,
@@ -50,14 +50,14 @@ class Entry:
 
 
 def database(workspace: Path) -> Path:
-    """Where a workspace keeps its progress."""
+    """Return the path of a workspace's progress database."""
     return workspace / MARKER / "progress.sqlite3"
 
 
 def record(folder: Path, exercise: str, report: Report) -> None:
-    """Note a check made in `folder` (a lesson's folder in a workspace); elsewhere do nothing.
+    """Record a check made in `folder` (a lesson's folder in a workspace); elsewhere do nothing.
 
-    A locked or damaged file must never cost the learner the check itself, so database errors are swallowed.
+    A locked or damaged file must never cost the learner the check itself, so database errors are ignored.
     """
     if not (folder.parent / MARKER).is_dir():
         return
@@ -69,7 +69,7 @@ def record(folder: Path, exercise: str, report: Report) -> None:
 
 
 def passed(folder: Path, exercise: str) -> bool:
-    """Whether its last check in `folder` passed; False elsewhere, and where the database cannot be read."""
+    """Return whether the last check in `folder` passed; False outside a workspace or if the database cannot be read."""
     if not database(folder.parent).exists():
         return False
     try:
@@ -80,7 +80,7 @@ def passed(folder: Path, exercise: str) -> bool:
 
 
 def read(workspace: Path) -> dict[tuple[str, str], Entry]:
-    """`{(lesson, exercise): Entry}`; empty where there is no progress yet. Raises CourseError for a damaged file."""
+    """Return `{(lesson, exercise): Entry}`; empty if there is no progress yet. Raises CourseError for a damaged file."""
     if not database(workspace).exists():
         return {}
     with _opened(workspace) as db:
@@ -89,39 +89,41 @@ def read(workspace: Path) -> dict[tuple[str, str], Entry]:
 
 
 def forget(workspace: Path, lesson: str, exercises: Iterable[str]) -> None:
-    """Set these exercises back to "not started"; hints that were read stay read."""
+    """Reset these exercises to "not started". Hints that were read stay read. Raises CourseError."""
     with _opened(workspace) as db:
         db.executemany("delete from progress where lesson = ? and exercise = ?", [(lesson, exercise) for exercise in exercises])
 
 
 def move(workspace: Path, exercise: str, old: str, new: str) -> None:
-    """Keep what is noted of an exercise that went from the lesson `old` to the lesson `new`; what `new` has noted of it wins."""
+    """Move the records of an exercise from the lesson `old` to the lesson `new`. Records that `new` already has win."""
     with _opened(workspace) as db:
         for table in ("progress", "looked_up", "hints"):
             db.execute(f"update or ignore {table} set lesson = ? where lesson = ? and exercise = ?", (new, old, exercise))
 
 
 def next_hint(workspace: Path, lesson: str, exercise: str) -> int:
-    """1 at the first call for this exercise, then 2, 3, …; counted in one step, so two terminals never skip or repeat one."""
+    """Return 1 at the first call for this exercise, then 2, 3, …, in one atomic step, so two terminals never skip or repeat
+    one.
+    """
     with _opened(workspace) as db:
         return int(db.execute(_NEXT_HINT, (lesson, exercise)).fetchone()[0])
 
 
 def last_hint(workspace: Path, lesson: str, exercise: str) -> int:
-    """How many hints of this exercise were asked for."""
+    """Return how many hints of this exercise have been shown."""
     with _opened(workspace) as db:
         found = db.execute("select level from hints where lesson = ? and exercise = ?", (lesson, exercise)).fetchone()
     return int(found[0]) if found else 0
 
 
 def looked_up(workspace: Path, lesson: str, exercise: str) -> None:
-    """Note that the reference's answer was shown before the learner's own passed."""
+    """Record that the reference's answer was shown before the learner's own passed."""
     with _opened(workspace) as db:
         db.execute("insert or ignore into looked_up values (?, ?)", (lesson, exercise))
 
 
 def were_looked_up(workspace: Path) -> set[tuple[str, str]]:
-    """The exercises whose reference answer was shown before the learner's own passed."""
+    """Return the exercises whose reference answer was shown before the learner's own passed."""
     if not database(workspace).exists():
         return set()
     with _opened(workspace) as db:
@@ -130,7 +132,7 @@ def were_looked_up(workspace: Path) -> set[tuple[str, str]]:
 
 @contextmanager
 def _opened(workspace: Path) -> Iterator[sqlite3.Connection]:
-    """A connection whose block is one transaction, with errors in the learner's terms."""
+    """Yield a connection whose block is one transaction. Raises CourseError in the learner's terms."""
     try:
         with closing(_connect(workspace)) as db, db:
             yield db
@@ -143,7 +145,7 @@ def _connect(workspace: Path) -> sqlite3.Connection:
     db = sqlite3.connect(database(workspace), timeout=BUSY_S)
     try:
         _write_ahead(db)
-        db.execute("pragma synchronous=normal")  # survives a killed process; only a power cut may cost the last writes
+        db.execute("pragma synchronous=normal")  # survives a killed process; only a power cut may lose the last writes
         db.executescript(_SCHEMA)
     except sqlite3.Error:
         db.close()
@@ -152,7 +154,7 @@ def _connect(workspace: Path) -> sqlite3.Connection:
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:
-    """Switch a new file to WAL; SQLite's own waiting does not cover the case that two do so at once."""
+    """Switch a new file to WAL. SQLite's own waiting does not cover two processes that switch at once."""
     deadline = time.monotonic() + BUSY_S
     while True:
         try:

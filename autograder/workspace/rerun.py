@@ -1,6 +1,6 @@
-"""`attn check`: a learner's notebook run from top to bottom in a fresh kernel, and the verdict of each of its checks.
+"""Run a learner's notebook from top to bottom in a fresh kernel, and return the verdict of each check (`attn check`).
 
-A fresh kernel has no memory of cells that were deleted or run out of order: what passes here passes for others too.
+A fresh kernel remembers no cells that were deleted or run out of order, so what passes here passes for others too.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from autograder.workspace import folder as workspace
 from autograder.workspace import lab
 from autograder.workspace.in_cells import check
 
-CELL_S = 120  # a cell that takes longer is interrupted; no lesson's own cell takes a tenth of it
-MOST_SAID = 300  # characters of an error's message: an assertion may quote whole tensors
+CELL_S = 120  # seconds before a cell is interrupted; no cell of a lesson takes a tenth of it
+MOST_SAID = 300  # characters of an error's message, because an assertion may quote whole tensors
 _MIME = "application/vnd.attn.check+json"
 _TELL = "__import__('autograder.workspace.rerun').workspace.rerun.tell({!r}, globals())"
 
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """The verdict of one check; `text` is its panel for a terminal, `stopped` the error that its answer cell ended with."""
+    """The verdict of one check. `text` is its panel for a terminal, `stopped` the error that ended its answer cell."""
 
     lesson: str
     exercise: str
@@ -44,12 +44,12 @@ class Checked:
     advice: str
     misconception: str | None
     text: str
-    unread: bool = False  # a prediction was made that is none of the choices
+    unread: bool = False  # a prediction that is none of the choices
     stopped: str = ""
 
 
 def started(folder: Path) -> tuple[list[str], list[str]]:
-    """The lessons of which the learner has written in an answer cell; and what is wrong with those that cannot be read."""
+    """Return the lessons in which the learner has written an answer, and what is wrong with unreadable ones."""
     lessons, problems = [], []
     for lesson in workspace.names(folder):
         try:
@@ -61,9 +61,10 @@ def started(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[Checked]:
-    """Run the notebook of `lesson`, with all of its checks or those of the exercises in `only`; progress is noted.
+    """Run the notebook of `lesson` with all its checks, or those of the exercises in `only`, and record the progress.
 
-    Cells that fail, hang or end the kernel cost the exercises that need them. KeyboardInterrupt ends the kernel too.
+    Cells that fail, hang or end the kernel cost only the exercises that need them. KeyboardInterrupt ends the kernel too.
+    Raises CourseError if the notebook cannot be read or a package is missing.
     """
     every = workspace.load_pack(folder, lesson).exercises
     records = {name: record for name, record in every.items() if only is None or name in only}
@@ -76,11 +77,11 @@ def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[
         name = exercise_of(cell)
         if name in records and name not in checks:
             cell.source, checks[name] = _TELL.format(name), cell
-        # nothing rests on a figure of the lesson's own, and drawing them takes the longest
+        # nothing depends on the lesson's own figures, and drawing them takes longest
         if cell.cell_type == "code" and figures.get(cell.id) != cell.source and (not name or checks.get(name) is cell):
             kept.append(cell)
     for name in records:
-        if name not in checks:  # a check cell that was deleted or rewritten: check all the same, at the end
+        if name not in checks:  # if a check cell was deleted or rewritten, check at the end
             checks[name] = nbformat.v4.new_code_cell(_TELL.format(name))
             kept.append(checks[name])
     notebook.cells = kept
@@ -92,7 +93,7 @@ def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[
 
 
 def _every_package(lesson: str, notebook: Any) -> None:
-    """Raises CourseError where a cell of the course's own lacks a package: no answer after it is to blame."""
+    """Raise CourseError if one of the course's own cells lacks a package, because then no later answer is to blame."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []) if grader(cell).get("locked") else []:
             if output.output_type == "error" and output.ename == "ModuleNotFoundError":
@@ -102,17 +103,17 @@ def _every_package(lesson: str, notebook: Any) -> None:
 
 
 def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
-    """Run in the kernel: check `exercise` as it is defined in `namespace`, and show the verdict as data."""
+    """Check `exercise` as defined in `namespace` and show the verdict as data. Runs in the kernel."""
     from IPython.display import display
 
     score = check.check_in(namespace, exercise)
-    report = dataclasses.replace(score.report, following=())  # what is next is said once, after all panels
+    report = dataclasses.replace(score.report, following=())  # what is next is shown once, after all panels
     verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice", "unread")}
     display({_MIME: {**verdict, "misconception": report.recorded, "text": to_text(report)}}, raw=True)
 
 
 def _execute(notebook: Any, folder: Path) -> str:
-    """Run the cells in place; why the kernel ended before the last of them, or ""."""
+    """Run the cells in place. Returns why the kernel ended before the last one, or ""."""
     from nbclient import NotebookClient
     from nbclient.exceptions import DeadKernelError
 
@@ -129,7 +130,7 @@ def _execute(notebook: Any, folder: Path) -> str:
     try:
         _interruptible(
             client.async_execute(stderr=subprocess.DEVNULL, env={**os.environ, **lab.kernel_environment()})
-        )  # what cells print does not come that way
+        )  # the output of cells doesn't come this way
     except DeadKernelError:
         cell = notebook.cells[at[-1]]
         name = f"`{grade_id(cell)}`" if grade_id(cell) else f"`{cell.source.strip().partition(chr(10))[0]} …`"
@@ -138,9 +139,9 @@ def _execute(notebook: Any, folder: Path) -> str:
 
 
 def _interruptible(work: Coroutine[Any, Any, Any]) -> None:
-    """Run `work` to its end; Ctrl-C cancels it, and waits until it has tidied up.
+    """Run `work` to its end. Ctrl-C cancels it, and waits until it has tidied up.
 
-    In a thread of its own, since nbclient would catch the signal in this one and lose its kernel.
+    It runs in another thread, because in this one nbclient would catch the signal and lose its kernel.
     """
     ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 
@@ -171,10 +172,10 @@ def _verdict(lesson: str, record: AnyRecord, cell: Any, trouble: str) -> Checked
 
 
 def _error(cell: Any) -> str:
-    """What the cell ended with, in one line: its type and the beginning of its message."""
+    """Return the error that ended the cell on one line: its type and the beginning of its message."""
     outputs = [] if cell is None else cell.outputs
     said = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
     said = " ".join(said.split())
     said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} …"
-    said = said.replace("_IncompleteInputError:", "SyntaxError:")  # what IPython shows of Python 3.13's parser
-    return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells as files
+    said = said.replace("_IncompleteInputError:", "SyntaxError:")  # how IPython shows errors of Python 3.13's parser
+    return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells like files

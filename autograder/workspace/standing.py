@@ -1,7 +1,7 @@
-"""Where a learner stands: what each lesson asks, exercises and questions in words, what of it is done, and what is next.
+"""Count where a learner stands: what each lesson asks (exercises and questions in words), what is done, and what is next.
 
-The one place that counts. An exercise is done when its check passes; a question in words, which a person marks, when its cell
-holds words of the learner's own, as the notebook was saved last.
+Only this module counts. An exercise is done when its check passes. A question in words, which a person marks, is done when
+its cell, as last saved, holds the learner's own words.
 """
 
 import re
@@ -20,7 +20,7 @@ from autograder.workspace import progress
 
 
 def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, Any]]:
-    """One row for each lesson (or those in `only`): points, each exercise's score, status and attempts, and its questions."""
+    """Return a row per lesson (or those in `only`): points, each exercise's score, status and attempts, and the questions."""
     done = progress.read(home)
     nothing = progress.Entry(0.0, "todo", 0, None)
     rows: list[dict[str, Any]] = []
@@ -48,35 +48,38 @@ def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, An
 
 
 def core_path_first(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows of `status` in the order in which "next" looks for an open one: core notebooks, then workshops."""
+    """Return the rows of `status` in the order in which "next" searches for an open one: core notebooks, then workshops."""
     return sorted(rows, key=lambda row: (is_workshop(row["lesson"]), row["lesson"]))
 
 
 def offered_workshops(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The workshops to offer beside the next core notebook: those that are begun, and the open ones of the last finished core."""
+    """Return the workshops to offer beside the next core notebook: those begun, and the open ones of the last finished core."""
     done = [row["lesson"] for row in rows if row["done"] and not is_workshop(row["lesson"])]
     beside = lesson_names.workshops_beside([row["lesson"] for row in rows], max(done)) if done else []
     return [row for row in rows if not row["done"] and is_workshop(row["lesson"]) and (row["lesson"] in beside or begun(row))]
 
 
 def begun(row: Mapping[str, Any]) -> bool:
-    """Whether the learner has tried an exercise of the lesson, or answered one of its questions."""
+    """Return whether the learner has tried an exercise of the lesson, or answered one of its questions."""
     tried = any(exercise["status"] != "todo" for exercise in row["exercises"])
     return tried or any(question["answered"] for question in row["questions"])
 
 
 def remarks(row: Mapping[str, Any]) -> str:
-    """What a list of lessons says beside a title: that it is a workshop, and which lessons it needs."""
+    """Return the remark beside a title in a list of lessons: that it is a workshop, and which lessons it needs."""
     needs = f"needs {', '.join(row['needs'])}" if row["needs"] else ""
     return " · ".join(filter(None, ["workshop" if row["workshop"] else "", needs]))
 
 
 def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
-    """The questions in words of `lesson`, in order: id, title (the heading above it), link (to its cell), points,
-    and whether it is answered. A notebook that is missing or damaged answers none."""
+    """Return the questions in words of `lesson`, in order.
+
+    Each has an id, title (the heading above it), link (to its cell), points, and whether it is answered. In a missing or
+    damaged notebook, none is answered.
+    """
     try:
         asked = [(cell, heading) for cell, heading in _answers(home, lesson) if cell.cell_type == "markdown"]
-    except CourseError:  # neither its release nor the notebook can be read: `attn check` says so
+    except CourseError:  # neither release nor notebook can be read, which `attn check` reports
         return []
     try:
         done = workspace.answered(home, lesson)
@@ -95,13 +98,16 @@ def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
 
 
 def link(home: Path, lesson: str, answer: str) -> str:
-    """The link to where an exercise begins, from a notebook in the lesson's folder. JupyterLab finds a cell by its id,
-    in the notebook that is open too; a heading it does not find in what a cell shows."""
+    """Return the link to the start of an exercise, from a notebook in the lesson's folder.
+
+    It uses a cell id, because JupyterLab finds a cell by its id even in the open notebook, but does not find a heading from
+    a cell's output.
+    """
     return f"{lesson}.ipynb#cell-id={_begins(home, lesson, answer)}"
 
 
 def _begins(home: Path, lesson: str, answer: str) -> str:
-    """The id of the cell with the exercise's heading, else of the last text above the answer, else of the answer's own cell."""
+    """Return the id of the cell with the exercise's heading, else of the last text above the answer, else of the answer cell."""
     try:
         cells = workspace.load(workspace.notebook(home, lesson)).cells
     except CourseError:
@@ -119,8 +125,10 @@ def _begins(home: Path, lesson: str, answer: str) -> str:
 
 
 def next_notebook(home: Path, lesson: str | None) -> Path:
-    """The notebook to open: the one asked for, else the first core notebook that is not finished, else the first such
-    workshop, else the last."""
+    """Return the notebook to open: `lesson`, else the first unfinished core notebook, else the first unfinished workshop.
+
+    If everything is finished, it is the last notebook.
+    """
     if lesson is not None:
         name = workspace.find(home, lesson)
     else:
@@ -131,7 +139,7 @@ def next_notebook(home: Path, lesson: str | None) -> Path:
 
 
 def _answers(home: Path, lesson: str) -> Iterator[tuple[Any, str]]:
-    """Each answer cell of the lesson as it was released, with the last heading above it."""
+    """Yield each answer cell of the lesson as released, with the last heading above it."""
     heading = ""
     for cell in workspace.as_released(home, lesson).cells:
         if is_answer(cell):

@@ -1,6 +1,6 @@
-"""`attn submit`: a lesson packed for upload, and what the grader will make of it, said before it does.
+"""Pack a lesson for upload, and tell the learner in advance what the grader will make of it (`attn submit`).
 
-The archive holds `STUDENT/LESSON/LESSON.ipynb`: unpacked in a course's `submitted/` it is where `attn grade` looks, and
+The archive holds `STUDENT/LESSON/LESSON.ipynb`. Unpacked in a course's `submitted/`, it is where `attn grade` looks, and
 `attn collect` finds the student in the archive's name.
 """
 
@@ -26,7 +26,7 @@ from autograder.workspace import progress, standing
 
 @dataclass(frozen=True)
 class HandIn:
-    """An archive that was written, when the notebook in it was last saved, and what to know about it."""
+    """The archive that was written, when its notebook was last saved, and remarks about it."""
 
     lesson: str
     student: str
@@ -36,7 +36,10 @@ class HandIn:
 
 
 def submit(folder: Path, lesson: str, *, student: str | None = None, to: Path | None = None) -> HandIn:
-    """Pack the notebook of `lesson` into `to` (default: the workspace). Raises UnreadableError where no grader could read it."""
+    """Pack the notebook of `lesson` into the folder `to` (default: the workspace).
+
+    Raises CourseError for a name that cannot be used, and UnreadableError if no grader could read the notebook.
+    """
     name = student or _login()
     if not re.fullmatch(r"\w[\w.@+-]*", name):
         raise CourseError(
@@ -59,7 +62,7 @@ def _login() -> str:
 
 
 def examine(folder: Path, lesson: str) -> list[str]:
-    """What the grader will do that may surprise: cells that are missing, doubled or edited, and what has no answer."""
+    """Return what may surprise the learner about grading: missing, duplicated or edited cells, and what has no answer."""
     cells = submission.read(workspace.notebook(folder, lesson))
     released = workspace.load(workspace.release(folder, lesson))
     done = workspace.answered(folder, lesson) - _no_choice(folder, lesson, cells)
@@ -72,7 +75,7 @@ def examine(folder: Path, lesson: str) -> list[str]:
 
 
 def _answers(flags: list[str]) -> list[str]:
-    """The grader's own flags, with what they mean for the learner."""
+    """Return the grader's own flags with what they mean for the learner."""
     advice = {
         "cell ": "The first one is graded. Put your answer there and delete the others.",
         "unknown ": "The cell runs as one of your own and is not graded.",
@@ -96,14 +99,14 @@ def _locked(released: Any, cells: list[submission.Cell]) -> list[str]:
 
 
 def _no_choice(folder: Path, lesson: str, cells: list[submission.Cell]) -> set[str]:
-    """The predictions that no check takes: what is written there is none of the choices."""
+    """Return the predictions that no check accepts, because their text is none of the choices."""
     records = workspace.load_pack(folder, lesson).exercises
     sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id in records}
     return {name for name, source in sources.items() if isinstance(made := records[name], Prediction) and _refused(source, made)}
 
 
 def _refused(source: str, prediction: Prediction) -> bool:
-    """Whether the cell does not compile, or gives the prediction a constant that is no choice. What it computes is not known."""
+    """Return whether the cell does not compile or assigns a constant that is no choice. Computed values are not judged."""
     try:
         lines = ast.parse(source).body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -126,7 +129,7 @@ def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells:
 
 
 def _failing(folder: Path, lesson: str, done: set[str]) -> list[str]:
-    """What is answered, and did not pass its last check: a prediction that it refused counts there as not started."""
+    """Return a remark on the answers that failed their last check. There, a refused prediction counts as not started."""
     checked = {name: entry.status for (of, name), entry in progress.read(folder).items() if of == lesson}
     wrong = [name for name, status in checked.items() if status in ("fail", "part") or (status == "todo" and name in done)]
     return [f"not right at their last check: {', '.join(wrong)}. `attn check {label_of(lesson)}` checks again."] if wrong else []

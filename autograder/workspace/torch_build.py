@@ -1,10 +1,11 @@
-"""Which build of PyTorch this machine should have, decided in one place: run by `make` before anything else is installed.
+"""Choose this machine's build of PyTorch, in one place. `make` runs this before anything else is installed.
 
     python autograder/workspace/torch_build.py            # says what it takes and why, and installs it with pip
     GPU=1 python autograder/workspace/torch_build.py      # the CUDA build whatever is found; GPU=0 the CPU build
 
-On Linux PyPI's own build brings CUDA: 2.7 GB to download. No lesson needs it, so without a GPU the build of PyTorch's CPU
-index is taken (`ATTN_TORCH_INDEX` names a mirror). Standard library alone: nothing is installed yet when this runs.
+On Linux, PyPI's own build brings CUDA, a download of 2.7 GB. No lesson needs CUDA, so without a GPU the build comes from
+PyTorch's CPU index (`ATTN_TORCH_INDEX` names a mirror). This module uses only the standard library, because nothing is
+installed yet when it runs.
 """
 
 import os
@@ -19,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-CUDA_INDEX = "https://download.pytorch.org/whl/cu130"  # for Windows: what PyPI has there is the CPU build
+CUDA_INDEX = "https://download.pytorch.org/whl/cu130"  # for Windows, where PyPI has the CPU build
 PROBE_S = 10.0
 PYPI_MB = 2700  # PyPI's build for Linux, which brings CUDA
 
 
 @dataclass(frozen=True)
 class Build:
-    """A build of PyTorch: `index` is asked beside PyPI, "" for PyPI alone; `megabytes` are to be downloaded, about."""
+    """A build of PyTorch. `index` is searched in addition to PyPI ("": only PyPI); `megabytes` is the approximate download."""
 
     kind: str  # "cpu", "cuda" or "mps"
     index: str
@@ -35,7 +36,7 @@ class Build:
 
 
 def choose(system: str, gpu: bool, index: str = "") -> Build:
-    """The build for an operating system (as `platform.system()` names it) with or without an NVIDIA GPU."""
+    """Return the build for an operating system (as `platform.system()` names it) with or without an NVIDIA GPU."""
     if system == "Darwin":
         return Build("mps", "", 110, "macOS: one build for all, which uses Apple's GPU where it may")
     if system == "Windows":
@@ -50,7 +51,7 @@ def choose(system: str, gpu: bool, index: str = "") -> Build:
 
 
 def has_gpu(environment: Mapping[str, str]) -> bool:
-    """Whether there is an NVIDIA GPU; `GPU=1` and `GPU=0` say so whatever is found."""
+    """Return whether there is an NVIDIA GPU; `GPU=1` and `GPU=0` override what is found."""
     wish = environment.get("GPU", "").strip()
     if wish in ("0", "1"):
         return wish == "1"
@@ -61,7 +62,7 @@ def has_gpu(environment: Mapping[str, str]) -> bool:
 
 
 def reachable(index: str) -> bool:
-    """Whether the index answers for torch."""
+    """Return whether the index answers for torch."""
     try:
         with urllib.request.urlopen(f"{index}/torch/", timeout=PROBE_S) as page:
             return bool(page.status == 200)
@@ -70,13 +71,13 @@ def reachable(index: str) -> bool:
 
 
 def command(build: Build, constraints: Sequence[str]) -> list[str]:
-    """What pip is asked to do. A CPU build is numbered 2.13.0+cpu, which counts as later than 2.13.0: it is preferred."""
+    """Return the pip command. A CPU build's version 2.13.0+cpu counts as later than 2.13.0, so pip prefers it."""
     beside = ["--extra-index-url", build.index] if build.index else []
     return [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *beside, *constraints, "torch"]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Install; `arguments` go to pip (`-c constraints.txt`)."""
+    """Install PyTorch, passing `arguments` to pip (`-c constraints.txt`), and return pip's exit status."""
     build = choose(platform.system(), has_gpu(os.environ), os.environ.get("ATTN_TORCH_INDEX", ""))
     print(f"PyTorch: {build.kind} build, about {build.megabytes:,} MB to download. {build.why}.", flush=True)
     if build.index and not reachable(build.index):

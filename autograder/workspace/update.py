@@ -1,9 +1,9 @@
-"""`attn update` and `attn reset`: a learner's answers carried into a new release, or given back; nothing is ever lost.
+"""Carry a learner's answers into a new release (`attn update`), or give back a lesson as released (`attn reset`).
 
-Answers go by `grade_id`, whatever else has moved, and into another notebook where their exercise has gone there. An answer whose
-exercise is gone from the course is kept in a file beside the notebooks. Cells of the learner's own stay behind the cell they
-stood behind. A notebook is backed up before it is changed. Doing it twice, or again after a crash in the middle, changes nothing
-more.
+Nothing is ever lost. Answers are matched by `grade_id`, wherever their cells have moved, and follow their exercise into
+another notebook. An answer whose exercise has left the course is kept in a file beside the notebooks. The learner's own
+cells stay behind the cell they followed. A notebook is backed up before it is changed. Running an update twice, or again
+after a crash in the middle, changes nothing more.
 """
 
 import copy
@@ -27,41 +27,41 @@ LEFT = "attn_answer"  # in a cell's metadata: the name of the answer that it hel
 
 @dataclass
 class Carried:
-    """A lesson brought up to date: the answers `kept`, how many cells of the learner's `own`, what to know, the old notebook.
+    """A lesson brought up to date: the answers `kept`, the number of the learner's `own` cells, notes, and the old notebook.
 
-    Or left as it was, for the `problem` said.
+    If the lesson was left unchanged, `problem` says why.
     """
 
     lesson: str
     kept: list[str] = field(default_factory=list)
     own: int = 0
     notes: list[str] = field(default_factory=list)
-    moved: dict[str, str] = field(default_factory=dict)  # answers whose exercise went to another lesson, and which
-    left: dict[str, str] = field(default_factory=dict)  # what was written in cells that this lesson asks no more
+    moved: dict[str, str] = field(default_factory=dict)  # answers whose exercise moved, and the lesson it moved to
+    left: dict[str, str] = field(default_factory=dict)  # what was written in cells that this lesson no longer asks
     backup: Path | None = None
     problem: str = ""
 
 
 def update(folder: Path) -> list[Carried]:
-    """Bring every lesson of the workspace `folder` to the course's version; a notebook that cannot be read is left alone."""
+    """Bring every lesson of the workspace `folder` to the course's version. An unreadable notebook is left alone."""
     workspace.prepare(folder)
     waiting = workspace.outdated(folder)
     homes = _homes()
     done: dict[str, Carried] = {}
     leaving: dict[str, dict[str, str]] = {}
-    for lesson in waiting:  # first what stays where it is: an answer that moves then finds its place in the new notebook
+    for lesson in waiting:  # first what stays, so an answer that moves finds its place in the new notebook
         try:
             done[lesson], leaving[lesson] = _update(folder, lesson, homes)
         except CourseError as error:
             done[lesson] = Carried(lesson, problem=str(error))
     for lesson, names in leaving.items():
         _move_answers(folder, done[lesson], names)
-        _release(folder, lesson)  # last: until now the lesson counts as outdated
+        _release(folder, lesson)  # last, because until then the lesson counts as outdated
     return list(done.values())
 
 
 def _homes() -> dict[str, list[str]]:
-    """The lessons that ask each answer cell of the course, by the cell's name."""
+    """Return the lessons that ask each answer cell of the course, by the cell's name."""
     found: dict[str, list[str]] = {}
     for lesson, folder in workspace.released().items():
         for cell in workspace.load(folder / f"{lesson}.ipynb").cells:
@@ -71,7 +71,7 @@ def _homes() -> dict[str, list[str]]:
 
 
 def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[Carried, dict[str, str]]:
-    """Bring the notebook of `lesson` up to date; what was done, and `{answer: the lesson that asks it now}` of what has to move.
+    """Bring the notebook of `lesson` up to date. Returns what was done, and `{answer: lesson that asks it now}` for moved ones.
 
     Those answers stay in the notebook until they are in their new place.
     """
@@ -82,7 +82,7 @@ def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[
     still = {str(grade_id(cell)) for cell in new.cells if is_answer(cell)}
     gone = [name for name in asked - still if name not in homes]
     leaving = {name: _nearest(lesson, homes[name]) for name in asked - still if name in homes}
-    if _version(mine) == _version(new) != _version(old):  # an update was cut short after it had written the notebook
+    if _version(mine) == _version(new) != _version(old):  # an earlier update was interrupted after writing the notebook
         return Carried(lesson), leaving
     made, carried = merge(old, new, mine)
     carried.lesson, carried.backup = lesson, workspace.backup(folder, lesson)
@@ -97,12 +97,12 @@ def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[
 
 
 def _nearest(lesson: str, homes: list[str]) -> str:
-    """Of several lessons that ask a question of that name, the one of the same chapter."""
+    """Of several lessons that ask a question of that name, return the one in the same chapter."""
     return next((home for home in homes if chapter_of(home) == chapter_of(lesson)), homes[0])
 
 
 def _keep_in_a_file(folder: Path, lesson: str, answers: Mapping[str, str]) -> None:
-    """Write the answers whose exercise is gone into a file of the workspace, behind those that are there."""
+    """Append the answers whose exercise is gone to a file in the workspace."""
     path = folder / KEPT
     text = path.read_text(encoding="utf-8") if path.exists() else KEPT_HEAD
     for name, answer in sorted(answers.items()):
@@ -113,7 +113,7 @@ def _keep_in_a_file(folder: Path, lesson: str, answers: Mapping[str, str]) -> No
 
 
 def _move_answers(folder: Path, carried: Carried, leaving: Mapping[str, str]) -> None:
-    """Put the answers that `carried.lesson` asks no more into the notebooks that ask them now, where nothing is written yet."""
+    """Move answers that `carried.lesson` no longer asks to the notebooks that ask them now, if nothing is written there yet."""
     source = workspace.notebook(folder, carried.lesson)
     for name, home in leaving.items():
         mine, theirs = workspace.load(source), workspace.load(workspace.notebook(folder, home))
@@ -140,7 +140,7 @@ def _move_answers(folder: Path, carried: Carried, leaving: Mapping[str, str]) ->
 
 
 def _release(folder: Path, lesson: str) -> None:
-    """Note the release that the lesson has been brought to."""
+    """Record the release that the lesson has been brought to."""
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     fresh = workspace.released()[lesson]
     for path in fresh.iterdir():
@@ -151,12 +151,12 @@ def _release(folder: Path, lesson: str) -> None:
 
 
 def _version(notebook: Any) -> Any:
-    """What the build wrote into the release; it stays in the learner's copy."""
+    """Return what the build wrote into the release, which stays in the learner's copy."""
     return notebook.metadata.get("attn")
 
 
 def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
-    """The release `fresh` with what the learner did in `mine` since the release `base`."""
+    """Return the release `fresh` with what the learner did in `mine` since the release `base`, and what was carried."""
     made, carried = copy.deepcopy(fresh), Carried("")
     old = {grade_id(cell): cell for cell in base.cells if grade_id(cell)}
     untouched = {cell.source for cell in (*base.cells, *fresh.cells) if grade_id(cell) is None}
@@ -175,7 +175,7 @@ def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
             if cell.source != old[name].source:
                 carried.notes.append(f"the locked cell `{name}` is gone from the course; your edit of it is in the backup")
         elif name is None and cell.source in untouched:
-            pass  # the course's own text, in its old or its new words
+            pass  # the course's own text, in the old or the new wording
         elif name is None and before.get(cell.id) in texts:
             at = texts[before[cell.id]]
             _write(made.cells[at], cell)
@@ -196,7 +196,7 @@ def _same_kind(released: Any, cell: Any) -> bool:
 
 
 def _fill(target: Any, cell: Any, old: Any, carried: Carried) -> None:
-    """Put the learner's `cell` in the place of the released `target`, which was `old` before."""
+    """Put the learner's `cell` in place of the released `target`, which was `old` before."""
     name, stub = str(grade_id(target)), target.source
     blank = None if old is None else old.source
     if cell.source in (stub, blank):
@@ -235,9 +235,10 @@ def _with_own(cells: list[Any], own: Mapping[int, list[Any]]) -> list[Any]:
 
 
 def reset(folder: Path, lesson: str, exercise: str | None) -> Path:
-    """Give `lesson`, or the answer cell `exercise` of it, back as released; returns the backup of the notebook.
+    """Restore `lesson`, or its answer cell `exercise`, as released, and return the backup of the notebook.
 
-    Progress of what was given back starts anew. An answer cell that was deleted comes back where it stood.
+    The progress of what was restored starts anew. A deleted answer cell comes back where it was. Raises CourseError if the
+    release has no such cell.
     """
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     if exercise is None:

@@ -1,4 +1,4 @@
-"""`attn watch`: what a save of a notebook has changed, told by the names that its cells define and use."""
+"""Find what saving a notebook has changed, from the names that its cells define and use (`attn watch`)."""
 
 import ast
 import os
@@ -20,7 +20,7 @@ EVERYTHING = "*"  # what `from x import *` defines
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell: its text, and the names it gives a value to and takes a value from."""
+    """A code cell: its text, and the names it defines and uses."""
 
     source: str
     check: str | None
@@ -29,7 +29,7 @@ class Cell:
 
 
 def cells(notebook: Any) -> list[Cell]:
-    """The code cells of a notebook, in order."""
+    """Return the code cells of a notebook, in order."""
     return [_cell(cell) for cell in notebook.cells if cell.cell_type == "code"]
 
 
@@ -49,7 +49,7 @@ def _cell(cell: Any) -> Cell:
 
 
 def _changed(tree: ast.Module) -> set[str]:
-    """Names whose value a cell changes without naming it anew: `x[0] = 1`, `x.y = 1`, `x.append(1)`; and `import *`."""
+    """Return names whose value a cell changes without rebinding them: `x[0] = 1`, `x.y = 1`, `x.append(1)`; and `import *`."""
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
@@ -65,11 +65,11 @@ def _changed(tree: ast.Module) -> set[str]:
 
 
 def affected(before: list[Cell], after: list[Cell]) -> set[str]:
-    """The exercises whose cells differ between the two, or depend on one that does."""
+    """Return the exercises whose cells differ between the two versions, or depend on a cell that does."""
     exercises = {cell.check for cell in after if cell.check}
     same = {cell.source for cell in before} & {cell.source for cell in after}
     if [c.source for c in before if c.source in same] != [c.source for c in after if c.source in same]:
-        return exercises  # cells were moved: what ran before what is not known
+        return exercises  # cells were moved, so the order of execution is unknown
     dirty = {cell.source for cell in (*before, *after) if cell.source not in same}
     names = {name for cell in (*before, *after) if cell.source in dirty for name in cell.defines}
     while True:
@@ -82,7 +82,7 @@ def affected(before: list[Cell], after: list[Cell]) -> set[str]:
 
 
 def saves(folder: Path, lessons: list[str], *, poll_s: float = POLL_S) -> Iterator[tuple[str, set[str]]]:
-    """Yield `(lesson, exercises)` whenever a save of one of the notebooks concerns these exercises; runs until stopped."""
+    """Yield `(lesson, exercises)` whenever a saved notebook affects these exercises. Runs until stopped."""
     known = {lesson: cells(workspace.load(workspace.notebook(folder, lesson))) for lesson in lessons}
     stamps = {lesson: _stamp(workspace.notebook(folder, lesson)) for lesson in lessons}
     while True:
@@ -95,7 +95,7 @@ def saves(folder: Path, lessons: list[str], *, poll_s: float = POLL_S) -> Iterat
             try:
                 now = cells(workspace.load(path))
             except CourseError:
-                continue  # half written: look again at the next turn
+                continue  # half written: try again next time
             stamps[lesson] = stamp
             exercises = affected(known[lesson], now)
             known[lesson] = now

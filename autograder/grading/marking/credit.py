@@ -1,8 +1,8 @@
-"""Partial credit: what a wrong answer keeps of an exercise's points.
+"""Give partial credit: the share of an exercise's points that a wrong answer keeps.
 
 In: the verdict on hidden probes, and the shares that the course sets for the exercise (`authoring.shares`). Out: the share
-that the answer keeps, with the reason, or None. A share is kept for a named mistake that explains every case, for
-outputs that are right in every case, and for a slip in the form of a right answer.
+and its reason, or None. An answer keeps a share for a named mistake that explains every case, for outputs that are right in
+every case, and for a slip in the form of a right answer.
 """
 
 import itertools
@@ -31,19 +31,19 @@ from autograder.judging.records import CaseRecord, ExerciseRecord, Result
 from autograder.judging.values import ArrayNode, Container, EncodedValue, PlainNode
 
 Shares = Mapping[str, float]
-MOST_OUTPUTS = 4  # of which all orders are tried
+MOST_OUTPUTS = 4  # with more outputs than this, not all orders are tried
 
 
 @dataclass(frozen=True)
 class Credit:
-    """The points that a wrong answer keeps, and what it keeps them for."""
+    """The points that a wrong answer keeps, and the reason."""
 
     points: float
     reason: Fact
 
 
 def credit_for(result: Result, shares: Shares) -> Credit | None:
-    """The credit of the answer judged in `result`; None where it gets no more than the cases give.
+    """Return the credit for the answer judged in `result`, or None if it gets no more than the cases already give.
 
     A share that is set for the named mistake decides alone, so a teacher can also set it to 0.
     """
@@ -60,7 +60,7 @@ def _share_of(found: tuple[float, Fact]) -> float:
 
 
 def _named_share(result: Result, shares: Shares) -> tuple[float, Fact] | None:
-    """The share of a known mistake that explains every case: its own, or else that of any named mistake where it is not 0."""
+    """Return the share of a known mistake that explains every case: its own share, or a nonzero share for any named mistake."""
     cases: list[Case] = [(_speechless(record), seen) for record, seen in zip(result.exercise.cases, result.cases, strict=True)]
     anyone = shares.get(NAMED_MISTAKE, 0.0)
     found = [
@@ -68,16 +68,16 @@ def _named_share(result: Result, shares: Shares) -> tuple[float, Fact] | None:
         for known in listed_matches(result.exercise, cases)
         if known.id in shares or (anyone and known in result.exercise.known)
     ]
-    # a name that rests on exceptions alone is enough where another case shows that the answer works
+    # if only exceptions support a name, another case must show that the answer otherwise works
     works = any(seen.passed and record.edge == 0 for record, seen in cases)
     found = [known for known in found if works or named(cases, known).certain]
     if not found:
         return None
-    return max(shares.get(known.id, anyone) for known in found), fact("credit.named")  # where two fit, the kinder one
+    return max(shares.get(known.id, anyone) for known in found), fact("credit.named")  # if two fit, take the kinder one
 
 
 def _speechless(record: CaseRecord) -> CaseRecord:
-    """The case without the messages of its mistakes' exceptions: what comes from hidden probes has none either."""
+    """Return the case without its mistakes' exception messages, because results of hidden probes have none either."""
     mistakes = {
         name: seen if seen.failure is None else replace(seen, failure=replace(seen.failure, message=""))
         for name, seen in record.mistakes.items()
@@ -86,14 +86,14 @@ def _speechless(record: CaseRecord) -> CaseRecord:
 
 
 def _outputs_share(result: Result, shares: Shares) -> tuple[float, Fact]:
-    """The sum of the shares of all outputs that are right, less what edge cases decide in which one of them is wrong."""
+    """Return the sum of the shares of all outputs that are right, reduced by the edge cases in which an output is wrong."""
     kept = {path: share * _right_part(path, result) for path, share in shares.items() if path.startswith("[")}
     right = [path for path, share in kept.items() if share > 0]
     return sum(kept.values()), fact("credit.outputs", count=len(right), paths=tuple(right))
 
 
 def _right_part(path: str, result: Result) -> float:
-    """How much of the output at `path` is right: nothing where a core case has it wrong or does not show it."""
+    """Return how much of the output at `path` is right: 0 if a core case has it wrong or does not show it."""
     shown, lost = False, 0.0
     for record, seen in zip(result.exercise.cases, result.cases, strict=True):
         want = {name: value for name, value in values(record.expected).items() if name.startswith(path)}
@@ -107,7 +107,7 @@ def _right_part(path: str, result: Result) -> float:
 
 
 def _slip_share(result: Result, shares: Shares) -> tuple[float, Fact]:
-    """The largest share of a slip without which the answer is right, or right but for edge cases."""
+    """Return the largest share of a slip without which the answer is right, apart from edge cases."""
     found = [(shares[slip] * _part_without(undo, result), _REASON[slip]) for slip, undo in _UNDO.items() if shares.get(slip)]
     return max(found, default=(0.0, fact("credit.named")), key=_share_of)
 
@@ -117,7 +117,7 @@ Undo = Callable[[CaseRecord, Observation], tuple[CaseRecord, Observation]]
 
 
 def _part_without(undo: Undo, result: Result) -> float:
-    """The part of the points that the cases give once `undo` has taken the slip out of those that fail."""
+    """Return the fraction of the points that the cases give once `undo` removes the slip from the failing ones."""
     exercise = result.exercise
     if exercise.behaviour:
         return 0.0
@@ -147,7 +147,7 @@ def _squeezed(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observ
 
 
 def _reshaped(record: CaseRecord, seen: Observation, change: Change) -> tuple[CaseRecord, Observation]:
-    """The case with `change` made in what was returned; gradients of a value that was changed are not compared."""
+    """Apply `change` to the returned value. If that changes the value, its gradients are not compared."""
     made = _matched(record.expected.value, seen.value, change)
     if made is None or seen.value is None or [*map(id, made.flat())] == [*map(id, seen.value.flat())]:
         return record, seen
@@ -160,7 +160,7 @@ def _as_numbers(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Obse
 
 
 def _reordered(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
-    """The outputs in the order in which they are right; gradients of outputs that were moved are not compared."""
+    """Put the outputs in the order in which they are right. Gradients of reordered outputs are not compared."""
     value = seen.value
     if value is None or value.entries is None or not 2 <= len(value.entries) <= MOST_OUTPUTS:
         return record, seen
@@ -174,7 +174,7 @@ def _reordered(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Obser
 
 
 def _matched(want: EncodedValue | None, got: EncodedValue | None, change: Change) -> EncodedValue | None:
-    """`got` with `change` made wherever an array is wanted."""
+    """Return `got` with `change` applied wherever an array or a number is wanted."""
     if want is None or got is None:
         return got
     if isinstance(want, ArrayNode | PlainNode):
@@ -186,7 +186,7 @@ def _matched(want: EncodedValue | None, got: EncodedValue | None, change: Change
 
 
 def _listed(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
-    """The numbers of a list as an array, where they have the wanted shape."""
+    """Return a list's numbers as an array, if an array is wanted."""
     if (
         isinstance(want, PlainNode)
         or got.entries is None
@@ -196,7 +196,7 @@ def _listed(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
     try:
         made = np.asarray(_nested(got), dtype=want.content.dtype)
     except (TypeError, ValueError, OverflowError):
-        return got  # rows of different lengths, or no numbers
+        return got  # ragged rows, or not numbers
     return ArrayNode(made, want.kind)
 
 
@@ -205,7 +205,7 @@ def _nested(value: EncodedValue) -> object:
 
 
 def _plain(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
-    """The number in an array without axes, or with axes of length 1, where a plain number is wanted."""
+    """Return the number in a one-element array, if a plain number is wanted."""
     if not isinstance(want, PlainNode) or not isinstance(got, ArrayNode) or got.content.size != 1:
         return got
     if type(want.content) not in (int, float) or got.content.dtype.kind not in "iuf":
@@ -216,7 +216,7 @@ def _plain(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
 
 
 def _without_axes(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
-    """An array without the axes of length 1 that it has more than the wanted one."""
+    """Return an array without its extra axes of length 1."""
     if (
         isinstance(want, PlainNode)
         or not isinstance(got, ArrayNode)
@@ -249,7 +249,7 @@ _REASON = {
 
 
 def said(credit: Credit, points: float) -> str:
-    """The sentence on the student's page.
+    """Return the sentence for the student's page.
 
     >>> said(Credit(1, fact("credit.outputs", count=1, paths=("[0]",))), 2)
     'You get 1 of 2 points, because output `[0]` is right.'

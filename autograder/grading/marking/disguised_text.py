@@ -1,15 +1,15 @@
-"""What a person would read otherwise than Python does: hidden or reordered text, letters that look like others."""
+"""Find text that a person would read differently from Python: hidden or reordered text, and look-alike letters."""
 
 import re
 import unicodedata
 
 _REORDERS = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
-# Cyrillic, Armenian, Cherokee; of Greek what looks like a Latin letter and stands for nothing in mathematics
+# Cyrillic, Armenian, Cherokee, and the Greek letters that look Latin and have no use in mathematics
 _LOOKS_LATIN = re.compile("[\u0400-\u058f\u13a0-\u13ffΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲϳϹͿ]")
 
 
 def disguises(source: str, *, prose: bool = False) -> str | None:
-    """What a person would read otherwise than Python does: marks that reorder or hide text, letters that look like others.
+    """Return what makes a person read `source` differently from Python, or None.
 
     >>> disguises("def f(x): return x"), disguises("σ = 1  # сумма")
     (None, None)
@@ -18,7 +18,7 @@ def disguises(source: str, *, prose: bool = False) -> str | None:
     >>> disguises("The s\u03bfftmax of \u211d", prose=True), disguises("\u211d and \ufb01", prose=True)
     ('letters of two alphabets in one word', None)
     """
-    if _REORDERS.search(source.replace("\u200d", "") if prose else source):  # U+200D joins what makes one emoji
+    if _REORDERS.search(source.replace("\u200d", "") if prose else source):  # U+200D joins the parts of an emoji
         return "characters that reorder or hide text"
     if source.isascii():
         return None

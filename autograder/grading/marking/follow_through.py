@@ -1,9 +1,8 @@
-"""Marks for an answer that is right but for an earlier one: it is asked again, the earlier one replaced by the reference.
+"""Give marks to an answer that fails only because an earlier one does, by trying it with the earlier reference.
 
-In: a marked submission and the cells it ran. Out: better marks, said on the page, for exercises that fail only because an
-answer before them fails. Each is asked in a sandbox of its own, so nothing of the reference reaches what a student is shown:
-of that run the number of points alone comes back. An answer counts as leaning on another where its code names it, and as work
-of its own only where it does more than call that one.
+In: a marked submission and the cells it ran. Out: better marks, explained on the page. Each such answer runs in a separate
+sandbox and only its points come back, so nothing from the reference reaches the student. An answer depends on another one if
+its code names it, and it counts as the student's own work only if it does more than call that one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,12 +30,15 @@ def failing_below(
     order: Sequence[str],
     references: Mapping[str, str],
 ) -> list[str]:
-    """The earlier exercises that fail and that the answer to `exercise` needs: it names them, itself, through `cells` of the
-    learner's own, or through the references that will stand in for them."""
+    """Return the earlier failing exercises that the answer to `exercise` needs.
+
+    An exercise is needed if the answer names it, directly, through the learner's own `cells`, or through the references that
+    will stand in.
+    """
     if exercise not in answers:
         return []
     earlier = [name for name in order[: order.index(exercise)] if name in failing and name in answers and name in references]
-    # through the answers of exercises that pass too: what they call may be what fails
+    # also through answers that pass, because they may call the one that fails
     texts = [answers[exercise], *cells.leaned_on(answers[exercise])]
     read = {name for text in texts for name in bindings(text)[1]}
     found: set[str] = set()
@@ -47,14 +49,14 @@ def failing_below(
 
 
 def calls(answers: Collection[str], seconds: bounded.Seconds | None = None) -> dict[str, list[str] | None]:
-    """`scopes.calls` of each of `answers`, found by a child that may fail; nothing of one that takes too long to read."""
+    """Return `scopes.calls` of each of `answers`, from a child that may fail; empty for an answer that is too slow to read."""
     tasks = {answer: bounded.Task("calls", answer) for answer in answers}
     found = bounded.read(list(tasks.values()), seconds)
     return {answer: found.get(task, []) for answer, task in tasks.items()}
 
 
 def only_calls(called: Collection[str] | None, below: Collection[str]) -> bool:
-    """Whether an answer that `called` these does nothing but call the exercises `below` it and hand on what they return.
+    """Return whether an answer with these calls does nothing but call the exercises `below` it and return their results.
 
     >>> only_calls(["g"], ["g"]), only_calls(["sum", "g"], ["g"]), only_calls(None, ["g"])
     (True, False, False)
@@ -63,7 +65,7 @@ def only_calls(called: Collection[str] | None, below: Collection[str]) -> bool:
 
 
 def with_references(cells: Sequence[Any], replaced: Collection[str], references: Mapping[str, str]) -> list[box.Cell]:
-    """The cells to run, the answers of `replaced` being the reference's."""
+    """Return the cells to run, with the reference in place of the answers to `replaced`."""
     return [
         box.Cell(cell.id, references[str(grade_id(cell))] if is_answer(cell) and grade_id(cell) in replaced else cell.source)
         for cell in cells
@@ -71,7 +73,7 @@ def with_references(cells: Sequence[Any], replaced: Collection[str], references:
 
 
 def carried(report: Report, record: ExerciseRecord, score: float, below: Sequence[str], policy: Policy) -> Report:
-    """The report on an answer that gets `score` once the answers `below` it are right."""
+    """Return the report on an answer that gets `score` once the answers `below` it are right."""
     points = round(SHARE[policy] * score, 2)
     if points <= report.score:
         return report

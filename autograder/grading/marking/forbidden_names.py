@@ -1,4 +1,4 @@
-"""What an exercise forbids, looked for in the text of an answer: a flag for a person, never a mark.
+"""Look for forbidden names in the text of an answer. A hit is a flag for a person and never changes a mark.
 
 Values cannot prove how they were computed, and a name can be reached in many ways, so nothing here is a proof.
 """
@@ -18,7 +18,7 @@ from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.scopes import KEPT, may_parse, scopes, statements, texts_of
 
-if TYPE_CHECKING:  # it brings NumPy, and the reader of texts (`bounded`) starts without
+if TYPE_CHECKING:  # imports NumPy, which the reader of texts (`bounded`) doesn't load
     from autograder.judging.records import ExerciseRecord
 
 _FUSED = frozenset({f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")})
@@ -27,7 +27,7 @@ _NORMS = frozenset({"rms_norm", "_fused_rms_norm", "layer_norm", "native_layer_n
 _NORMS |= {"GroupNorm", "group_norm", "native_group_norm"}
 _LAYERS = frozenset({"Transformer", *(f"Transformer{part}{kind}" for part in ("Encoder", "Decoder") for kind in ("", "Layer"))})
 _LAYERS |= {"_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
-# what does the same work under another name
+# other names that do the same work
 _ALSO = {
     "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian"}),
     "backward": frozenset({"vjp", "jacrev", "jacfwd"}),
@@ -40,10 +40,10 @@ _ALSO = {
     | _FUSED
     | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention", "varlen_attn"},
 }
-MAX_PARTS = 5000  # statements that are looked at one by one; of a cell beyond them all is one
-_UNPICKLES = "=unpickles"  # among the names of a text: it makes objects of bytes, and so finds them by name
-_SEARCHES = "=searches"  # it imports a module that can find a name, or run a text
-# of Python's own modules those that a lesson may well use; most of the others can, one way or another
+MAX_PARTS = 5000  # statements that are examined one by one; a cell beyond this limit counts as one
+_UNPICKLES = "=unpickles"  # stands among a text's names for unpickling, which builds objects from bytes and can find them by name
+_SEARCHES = "=searches"  # stands for importing a module that can find a name or run a text
+# Python's own modules that a lesson may well use; most others can find names in one way or another
 _PLAIN_MODULES = frozenset({
     "__future__", "_pickle", "abc", "array", "ast", "base64", "bisect", "builtins", "bz2", "calendar", "cmath", "collections",
     "colorsys", "concurrent", "contextlib", "contextvars", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib",
@@ -55,12 +55,12 @@ _PLAIN_MODULES = frozenset({
     "urllib", "uuid", "warnings", "weakref", "zipfile", "zlib",
 })  # fmt: skip
 _OTHERS = frozenset({"IPython", "setuptools", "sympy", "traitlets"})
-_PARTS = frozenset({"importlib.machinery", "logging.config", "logging.handlers"})  # of plain modules
-# of PyTorch's own parts those that find an operation by its name, run a text or load objects
+_PARTS = frozenset({"importlib.machinery", "logging.config", "logging.handlers"})  # parts of the plain modules
+# PyTorch's own parts that find an operation by its name, run a text or load objects
 _INNER = frozenset({"classes", "export", "fx", "hub", "jit", "library", "multiprocessing", "ops", "overrides", "package"})
-_SCRIPTS = frozenset({"script", "trace", "ignore", "unused"})  # of `torch.jit` what a lesson may well use
-_STARTS = re.compile(r"system|popen|fork|(?:exec|spawn|posix_spawn)\w*")  # what `os` starts another program by
-_RUNS = frozenset({"measure", "rundocs", "runstring"})  # what `numpy.testing` runs a text by
+_SCRIPTS = frozenset({"script", "trace", "ignore", "unused"})  # the parts of `torch.jit` that a lesson may well use
+_STARTS = re.compile(r"system|popen|fork|(?:exec|spawn|posix_spawn)\w*")  # how `os` starts another program
+_RUNS = frozenset({"measure", "rundocs", "runstring"})  # how `numpy.testing` runs a text
 _SHOWING = frozenset({"IPython", "IPython.display"})
 _PICKLES = frozenset({"pickle", "_pickle", "cPickle", "cloudpickle", "dill"})
 _LOADS = frozenset({"load", "loads", "Unpickler", "*"})
@@ -84,23 +84,23 @@ _BUILDS |= {
     "get_annotations",
 }
 _BUILDS |= {"DictConfigurator", "dictConfigClass", "fileConfig", "exec_module", "read_array", "recv", "send_bytes"}
-_BUILDS |= {"savetxt", "write_bytes", "FileIO", "NamedTemporaryFile", "mkstemp"}  # a module that is written when the cell runs
-# ways to what runs the answer, and to those who look whether it changes its inputs, copies, or lets PyTorch derive
+_BUILDS |= {"savetxt", "write_bytes", "FileIO", "NamedTemporaryFile", "mkstemp"}  # writes a module while the cell runs
+# ways to reach the code that runs the answer, or that checks for changed inputs, copies or PyTorch's gradients
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
 _INWARD |= {"__globals__", "__import__", "import_module", "f_globals", "f_back", "tracemalloc", "_disable_profiler", "ctypes"}
-_METHODS = frozenset({"eval", "compile", "open"})  # those of a model, of `re` and `torch`, of a path
+_METHODS = frozenset({"eval", "compile", "open"})  # also methods of models, of `re` and `torch`, and of paths
 _OPENERS = frozenset({"", "builtins", "__builtins__", "io", "os", "codecs", "gzip", "bz2", "lzma"})
-_MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "pip", "pylab"})  # that run no text
+_MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "pip", "pylab"})  # magics that run no text
 _OWNERS = frozenset({"autograd"})  # modules that an import from them names
-# in what is no Python, IPython may still run this
+# IPython may run such text although it is not Python
 _IPYTHON = re.compile(
-    r"\A\s*>>>(?:\s|\Z)|^[ \t]*(?:\.{3,}:|(?:\[\w+\][ \t]*)?In[ \t]*\[)"  # what it takes for a prompt
+    r"\A\s*>>>(?:\s|\Z)|^[ \t]*(?:\.{3,}:|(?:\[\w+\][ \t]*)?In[ \t]*\[)"  # IPython's prompts
     r"|=[ \t]*[!%]|^[ \t]*(?:[%!?]|[,;/][A-Za-z_]|[\w.*]+\?{1,2}[ \t]*$)",
     re.MULTILINE,
 )
 _DEFINES = re.compile(r"\b(?:def|lambda)\b")
-_LIBRARIES = frozenset({"np", "numpy", "torch", "F", "nn", "math", "builtins", "check", "warnings"})  # as lessons call them
-_PATCHED = "=library"  # among the names of a text: it puts something in a library's place, or runs text
+_LIBRARIES = frozenset({"np", "numpy", "torch", "F", "nn", "math", "builtins", "check", "warnings"})  # the names that lessons use
+_PATCHED = "=library"  # stands for replacing something in a library, or running text
 _HARMLESS = frozenset({"matplotlib", "plt", "backends", "rcParams"})
 _ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 
@@ -108,10 +108,11 @@ _ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 def flags(
     exercises: "Mapping[str, ExerciseRecord]", notebook: Any, modules: Collection[str] = (), released: Collection[str] = ()
 ) -> list[str]:
-    """Say which forbidden names an answer, or what it leans on, uses, and which cells a person should read with care.
+    """Return flags for answers that use forbidden names, directly or through other cells, and for cells that need a careful
+    look.
 
-    `modules` are the texts of files beside the notebook. Cells whose text is in `released` are the lesson's own, and nothing
-    that they do is the learner's.
+    `modules` are the texts of files beside the notebook. Cells whose text is in `released` are the lesson's own, so nothing
+    they do counts as the learner's.
     """
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and (grade_id(cell) is None or is_answer(cell))]
     code = [cell for cell in code if grade_id(cell) or cell.source not in released]
@@ -128,7 +129,7 @@ def flags(
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
         used = [part.names for part in leaning.needed(record.id, answers, exercises)]
         named = [name for name in record.forbid if any(_names_it(name, each) for each in used)]
-        longest = {_last_word(name): name for name in sorted(named, key=len)}.values()  # one remark for one function
+        longest = {_last_word(name): name for name in sorted(named, key=len)}.values()  # one remark per function
         found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in longest]
         if not named and any(builds_names(source) for source in [*own, *answers]):
             found.append(f"{record.id} may build a name at run time: check whether it is one that the exercise forbids")
@@ -143,10 +144,10 @@ def flags(
 
 @dataclass(frozen=True)
 class _Part:
-    """A statement of a cell: the global names that it sets, those that it may read, and every name in it.
+    """A statement of a cell: the global names it sets, the names it may read, and every name in it.
 
-    It may also change the objects of some names, itself or by a function that it defines. `calls` are the names in a bare
-    expression, and `alters` says whether a function that it defines changes what it is given.
+    `changes` are names whose objects the statement, or a function it defines, may change. `calls` are the names in a bare
+    expression, and `alters` says whether a function it defines changes its arguments.
     """
 
     text: str
@@ -159,9 +160,9 @@ class _Part:
 
 
 def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
-    """The statements of `source`; all of it as one where its statements are not known, and none where it cannot run.
+    """Return the statements of `source`: as one part if they cannot be separated, and none if it cannot run.
 
-    `attributes` are names that it may read from a module, behind a dot.
+    `attributes` are names that it may read from a module, after a dot.
 
     >>> [sorted(part.sets) for part in _parts("import math\\ndef f(x): return math.exp(x)\\nprint(f(1))")]
     [['math'], ['f'], []]
@@ -188,7 +189,7 @@ def _whole(source: str) -> list[_Part]:
 
 
 class _Leaning:
-    """Which of some statements set, change and read a name."""
+    """Finds the statements that set, change or read a name."""
 
     def __init__(self, parts: Sequence[_Part]):
         self.setting, self.changing, self.reading = (dict[str, list[_Part]]() for _ in range(3))
@@ -204,10 +205,10 @@ class _Leaning:
                     found.setdefault(name, []).append(part)
 
     def needed(self, exercise: str, answers: Collection[str], apart: Collection[str]) -> list[_Part]:
-        """The statements that the answer to `exercise` is made of, itself or by way of names that others set or change.
+        """Return the statements that make up the answer to `exercise`, directly or through names that others set or change.
 
-        A test below an answer is no part of it: nothing that the answer reads comes from there. Other exercises are looked at on
-        their own, so a name in `apart` leads no further.
+        A test below an answer is not part of it, because the answer reads nothing from the test. Other exercises are
+        examined separately, so a name in `apart` leads no further.
         """
         own = dict.fromkeys(part for found in (self.setting, self.changing) for part in found.get(exercise, ()))
         found = own or dict.fromkeys(part for text in answers for part in _parts(text))
@@ -217,7 +218,7 @@ class _Leaning:
             asked |= wanted
             changing = dict.fromkeys(part for name in wanted for part in self.changing.get(name, ()))
             more = dict.fromkeys(part for name in wanted for part in self.setting.get(name, ())) | changing
-            # and whoever calls a function that changes it
+            # and those that call a function that changes it
             while acting := {name for part in changing if _DEFINES.search(part.text) for name in part.sets} - called:
                 called |= acting
                 changing = dict.fromkeys(part for name in acting for part in self.reading.get(name, ()))
@@ -228,7 +229,7 @@ class _Leaning:
 
 
 def builds_names(source: str) -> bool:
-    """Whether `source` holds what can reach a name that is not written in it: no proof, a reason to read it.
+    """Return whether `source` can reach a name that isn't written in it. This is no proof, only a reason to read it.
 
     >>> builds_names("y = getattr(F, 'soft' + 'max')(x)"), builds_names("y = F.relu(x)")
     (True, False)
@@ -237,7 +238,7 @@ def builds_names(source: str) -> bool:
 
 
 def reaches_inward(source: str) -> bool:
-    """Whether `source` names the engine's own modules or a way to them, or changes a library by which they look.
+    """Return whether `source` names the engine's own modules or a way to reach them, or changes a library that they use.
 
     >>> reaches_inward("sys.modules['autograder.judging.observe']._changed = f"), reaches_inward("for m in self.modules(): pass")
     (True, False)
@@ -249,9 +250,9 @@ def reaches_inward(source: str) -> bool:
 
 
 def uses(source: str, forbidden: Sequence[str]) -> list[str]:
-    """Those of `forbidden` that `source` names: as a dotted path, by its last part, as an import, or inside a string.
+    """Return the names in `forbidden` that `source` uses: as a dotted path, by its last part, as an import, or in a string.
 
-    Where `source` is no Python (a line magic, an error), any word of it counts.
+    If `source` is not Python (a line magic, an error), any word in it counts.
 
     >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
     ['F.softmax']
@@ -261,18 +262,18 @@ def uses(source: str, forbidden: Sequence[str]) -> list[str]:
 
 
 def _last_word(forbidden: str) -> str:
-    """The function's own name, without the modules before it."""
+    """Return the function's own name, without the modules before it."""
     return str(re.findall(r"\w+", forbidden)[-1])
 
 
 def _names_it(forbidden: str, seen: Collection[str]) -> bool:
     last = _last_word(forbidden)
-    inner = f"_{last}_"  # PyTorch's own parts of a built-in: _scaled_dot_product_attention_math
+    inner = f"_{last}_"  # PyTorch's own parts of a built-in, such as _scaled_dot_product_attention_math
     return last in seen or not _ALSO.get(last, frozenset()).isdisjoint(seen) or any(word.startswith(inner) for word in seen)
 
 
 class Bindings:
-    """What each of some cells sets and reads, and which of them set a name: found once for a submission."""
+    """The names that each cell sets and reads, found once per submission."""
 
     def __init__(self, sources: Iterable[str]):
         self._of = {source: bindings(source) for source in dict.fromkeys(sources)}
@@ -282,7 +283,7 @@ class Bindings:
                 self._setting.setdefault(name, []).append(source)
 
     def leaned_on(self, answer: str, apart: Collection[str] = ()) -> list[str]:
-        """The cells that `answer` takes names from, itself or by way of another; none by a name that is `apart`.
+        """Return the cells that `answer` takes names from, directly or through other cells, but not through a name in `apart`.
 
         >>> helper, user = "def h(x): return F.softmax(x)", "def g(x): return h(x)"
         >>> Bindings([helper, user]).leaned_on("def f(x): return g(x)") == [user, helper]
@@ -300,7 +301,7 @@ class Bindings:
 
 
 def bindings(source: str) -> tuple[set[str], set[str]]:
-    """The global names that `source` sets and reads; where it is no plain Python and may run all the same, any word is both."""
+    """Return the global names that `source` sets and reads. If IPython may run it although it isn't Python, any word is both."""
     try:
         return scopes(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -309,7 +310,7 @@ def bindings(source: str) -> tuple[set[str], set[str]]:
 
 
 def _words(source: str) -> set[str]:
-    """Every word, as Python reads names; of a submission's texts found once."""
+    """Return every word as Python reads names. Cached for the texts of a submission."""
     kept: dict[str, set[str]] = getattr(_told, "words", {})
     if source not in kept:
         kept[source] = set(re.findall(r"\w+", normalised("NFKC", source)))
@@ -320,19 +321,22 @@ _told = threading.local()
 
 
 def tell(known: Mapping[str, set[str] | None]) -> None:
-    """For this thread, until `forget`: what `names` says of these texts, found elsewhere (None: any word counts)."""
+    """Store, for this thread and until `forget`, what `names` returns for these texts (None: every word counts)."""
     _told.known = {**getattr(_told, "known", {}), **known}
     _told.words = getattr(_told, "words", {})
 
 
 def forget() -> None:
-    """What was told."""
+    """Forget what `tell` stored."""
     _told.known = {}
     vars(_told).pop("words", None)
 
 
 def names(source: str) -> set[str]:
-    """Every name in `source`: none where Python refuses it, every word where only IPython may run it or it is too slow to read.
+    """Return every name in `source`.
+
+    The result is empty if Python refuses the text. It holds every word if only IPython may run it, or if it is too slow to
+    read.
 
     >>> names("import math\\nmath.exp("), sorted(names("%precision 3\\nexp(x)"))
     (set(), ['3', 'exp', 'precision', 'x'])
@@ -346,14 +350,14 @@ def names(source: str) -> set[str]:
         return set(_parsed(source))
     except SyntaxError:
         return _words(source) if source[:1].isspace() or _IPYTHON.search(source) else set()
-    except (ValueError, RecursionError, MemoryError):  # the last: "too complex to parse"
+    except (ValueError, RecursionError, MemoryError):  # MemoryError means "too complex to parse"
         return _words(source)
 
 
 @lru_cache(KEPT)
 def _parsed(source: str) -> frozenset[str]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a learner's invalid escapes are no news to the grader
+        warnings.simplefilter("ignore")  # a learner's invalid escapes don't concern the grader
         tree = ast.parse(source)
     seen: set[str] = set()
     plain = _plain_calls(tree)
@@ -383,14 +387,14 @@ def _parsed(source: str) -> frozenset[str]:
 
 
 def _path_in(value: object) -> str:
-    """The text of a constant that may lead to a name: bytes, or a dotted path such as "torch.nn.functional:softmax"."""
+    """Return the text of a constant that may lead to a name: bytes, or a dotted path such as "torch.nn.functional:softmax"."""
     if isinstance(value, bytes):
         return value.decode("latin-1")
     return value if isinstance(value, str) and ("." in value or ":" in value) and not re.search(r"\s", value) else ""
 
 
 def _unpickles(tree: ast.AST) -> bool:
-    """Whether the program may load pickled bytes: to import `pickle` alone, or to write with it, is no matter.
+    """Return whether the program may load pickled bytes. Importing `pickle`, or writing with it, doesn't count.
 
     >>> [_unpickles(ast.parse(f"import pickle\\n{line}")) for line in ("pickle.dumps(x)", "pickle.loads(x)", "p = pickle")]
     [False, True, True]
@@ -417,7 +421,7 @@ def _unpickles(tree: ast.AST) -> bool:
 
 
 def _searches(tree: ast.AST) -> bool:
-    """Whether the program imports a module that can find a name which is not written in it."""
+    """Return whether the program imports a module that can find a name which isn't written in it."""
     asked: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -429,7 +433,7 @@ def _searches(tree: ast.AST) -> bool:
 
 
 def _reaches_for(tree: ast.AST) -> bool:
-    """Whether the program uses a part of a library that finds a function by its name, runs a text, or starts a program.
+    """Return whether the program uses a part of a library that finds a function by name, runs a text, or starts a program.
 
     >>> _reaches_for(ast.parse("import torch as t\\nt._C._get_x()")), _reaches_for(ast.parse("torch.jit.script(f)"))
     (True, False)
@@ -454,7 +458,7 @@ def _reaches_for(tree: ast.AST) -> bool:
 
 
 def _path(node: ast.AST) -> list[str]:
-    """The names of a chain of attributes, from its root; none where that is no name.
+    """Return the names in a chain of attributes, from its root; empty if the root is not a name.
 
     >>> _path(ast.parse("a.b.c").body[0].value), _path(ast.parse("a().b").body[0].value)
     (['a', 'b', 'c'], [])
@@ -467,7 +471,7 @@ def _path(node: ast.AST) -> list[str]:
 
 
 def _is_inner(path: Sequence[str]) -> bool:
-    """Whether `path` leads to what finds a function by its name, runs a text, or starts a program."""
+    """Return whether `path` leads to something that finds a function by name, runs a text, or starts a program."""
     top, *parts = path
     if top == "torch":
         inner = any(re.match(r"_(?!_)", part) for part in parts) or not _INNER.isdisjoint(parts[:1])
@@ -480,7 +484,7 @@ def _is_inner(path: Sequence[str]) -> bool:
 
 
 def _times_text(tree: ast.AST) -> bool:
-    """Whether the program may have `timeit` run a text: whatever it times is neither a lambda nor a function's bare name.
+    """Return whether `timeit` may run a text: something timed is neither a lambda nor a function's bare name.
 
     >>> _times_text(ast.parse("timeit.timeit(lambda: f(x), number=9)")), _times_text(ast.parse("timeit.timeit('f()')"))
     (False, True)
@@ -488,7 +492,7 @@ def _times_text(tree: ast.AST) -> bool:
     nodes = list(ast.walk(tree))
     called = {node.func: node for node in nodes if isinstance(node, ast.Call)}
     owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
-    texts = set[str]()  # names that may stand for one
+    texts = set[str]()  # names that may refer to a text
     for node in nodes:
         if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
             continue
@@ -512,7 +516,7 @@ def _times_text(tree: ast.AST) -> bool:
 
 
 def _times_functions(call: ast.Call, texts: Collection[str]) -> bool:
-    """Whether what is timed, and what is run before, are lambdas or names of which none is in `texts`."""
+    """Return whether the timed and setup arguments are lambdas or names that are not in `texts`."""
     if any(each.arg is None for each in call.keywords):
         return False
     timed = [*call.args[:2], *(each.value for each in call.keywords if each.arg in ("stmt", "setup"))]
@@ -520,7 +524,7 @@ def _times_functions(call: ast.Call, texts: Collection[str]) -> bool:
 
 
 def _plain_calls(tree: ast.AST) -> set[ast.AST]:
-    """The names of functions that could build a name and are called on one that is written out, as in `getattr(x, "T")`."""
+    """Return the function nodes that could build a name but are called with a literal one, as in `getattr(x, "T")`."""
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
@@ -529,16 +533,16 @@ def _plain_calls(tree: ast.AST) -> set[ast.AST]:
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and any(texts[1:2]):
             found.add(node.func)
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called == "wraps" and len(node.args) == 1 and not node.keywords:  # more would say which attributes to copy
+        if called == "wraps" and len(node.args) == 1 and not node.keywords:  # more arguments would say which attributes to copy
             found.add(node.func)
         shell = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "run_line_magic" else None
-        if isinstance(shell, ast.Call) and texts and texts[0] in _MAGICS and all(texts):  # as scripts spell `%matplotlib inline`
+        if isinstance(shell, ast.Call) and texts and texts[0] in _MAGICS and all(texts):  # how scripts spell `%matplotlib inline`
             found.add(shell.func)
     return found
 
 
 def _patches(tree: ast.AST) -> bool:
-    """Whether the program sets an attribute of a module, or of what is in one, or runs text that nobody can read."""
+    """Return whether the program sets an attribute of a module or of something in one, or runs text that nobody can read."""
     modules = set(_LIBRARIES)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -558,7 +562,7 @@ def _patches(tree: ast.AST) -> bool:
 
 
 def _root(node: ast.AST) -> str:
-    """The name that a chain of attributes begins with; none where a harmless part is in it."""
+    """Return the name at the start of a chain of attributes, or "" if the chain contains a harmless part."""
     while isinstance(node, ast.Attribute):
         if node.attr in _HARMLESS:
             return ""

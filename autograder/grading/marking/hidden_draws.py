@@ -1,9 +1,9 @@
-"""Hidden inputs for one student: drawn from the course's secret, the lesson and the student's name.
+"""Draw each student's hidden inputs from the course's secret, the lesson and the student's name.
 
-In: a lesson's exercises and its hidden pack, which is the class's. Out: the same records with cases of the student's own. What
-somebody learns of their inputs is worth nothing to others, and whoever is graded again is asked the same. Expected outputs
-come from the reference, here, in the trusted process. Which mistake an answer made is looked up in the class's pack, since
-running every listed mistake for every student would take longer than grading does.
+In: a lesson's exercises and its hidden pack, which the class shares. Out: the same records with the student's own cases.
+Knowing one student's inputs doesn't help another, and a student who is graded again gets the same ones. The reference
+computes the expected outputs here, in the trusted process. Mistakes are looked up in the class's pack, because running every
+listed mistake for every student would take longer than grading.
 """
 
 import hashlib
@@ -14,29 +14,29 @@ from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.judging.records import CaseRecord, ExerciseRecord
 from autograder.packs import make_pack, pack_file
 
-SLOW = 0.25  # an exercise whose author has the build try less than this part of the programs near it has a slow reference
-POOL = 8  # draws for a class of the cases of a slow one; each case of a student is one of them
+SLOW = 0.25  # a smaller `search` share than this (programs that the build tries) means that the reference is slow
+POOL = 8  # for a slow exercise, a class shares this many draws, and each case of a student comes from one of them
 Shares = Mapping[str, Mapping[str, float]]
-TRIES = 3  # seeds that are tried where the reference cannot answer what was drawn
+TRIES = 3  # seeds to try if the reference cannot answer what was drawn
 
 
 class HiddenDraws:
-    """The hidden cases of each student, for the `exercises` of `lesson`; `common` is the pack that all share.
+    """Draws each student's hidden cases for the `exercises` of `lesson`. `common` is the pack that all students share.
 
-    `shares` says for which mistakes an answer keeps points (`credit`): those are looked for on the student's own inputs.
+    `shares` says for which mistakes an answer keeps points (`credit`); those are looked for on the student's own inputs.
     """
 
     def __init__(
         self, lesson: str, exercises: Sequence[AnyExercise], secret: str, common: pack_file.Pack, shares: Shares | None = None
     ):
         self._lesson, self._secret, self._common = lesson, secret, common
-        # what a draw needs of them: without most mistakes, which take most of the time
+        # a draw leaves out most mistakes, because they take most of the time
         in_code = [each for each in exercises if isinstance(each, Exercise)]
         self._exercises = [_with_mistakes(each, (shares or {}).get(each.id, {})) for each in in_code]
         self._pool: dict[tuple[str, int], list[CaseRecord]] = {}
 
     def of(self, student: str) -> dict[str, ExerciseRecord]:
-        """The records by which `student` is marked."""
+        """Return the records by which `student` is marked."""
         return {each.id: replace(self._common.in_code[each.id], cases=self._cases(each, student)) for each in self._exercises}
 
     def _cases(self, exercise: Exercise, student: str) -> list[CaseRecord]:

@@ -1,11 +1,11 @@
 """Mark one submission from outside the process in which it runs.
 
-It sends the learner's cells to the sandbox, asks there for the outputs of their functions on hidden inputs, compares them
-*here* with expected values that never leave this process, and writes score and panel as the grade cell's output. What comes
-out is a notebook such as nbgrader's autograder would have left, so its formgrader, feedback and exporters work on as ever.
+The learner's cells go to the sandbox, which returns their functions' outputs on hidden inputs. These are compared *here*
+with expected values that never leave this process, and score and panel become the grade cell's output. The result is a
+notebook as nbgrader's autograder would have left it, so nbgrader's formgrader, feedback and exporters keep working.
 
-This was a preprocessor in nbgrader's `Autograde` at first, in the place of `Execute`. nbgrader converts each notebook twice
-and opens the gradebook nine times for it; that was more than half of the time, so `gradebook` writes the same rows.
+This used to be a preprocessor in nbgrader's `Autograde`, replacing `Execute`. nbgrader converts each notebook twice and
+opens the gradebook nine times for it, which took more than half of the time, so `gradebook` writes the same rows.
 """
 
 import copy
@@ -51,16 +51,16 @@ from autograder.judging.records import AnyResult, PredictionResult
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.notebooks.submission import rebuild
 
-PAGE_S = 1.0  # for reading the texts once more for a page, where marking took all there was
-LOCKED_S = 10.0  # for one of the lesson's own cells that the learner cannot change, and for an answer
+PAGE_S = 1.0  # processor seconds for reading the texts again for a page if marking used up everything
+LOCKED_S = 10.0  # for each locked cell of the lesson, and for each answer
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 CUT_BY_CLASS, CUT_BY_LOAD = "the class", "other work on this machine"
-_DRAWS = re.compile(  # what draws random numbers
+_DRAWS = re.compile(  # calls that draw random numbers
     r"\b(?:torch\.(?:randn?|randint|randperm|normal|bernoulli|multinomial)|random\.\w+|default_rng)\(|\.(?:normal_|uniform_|bernoulli_)\("
 )
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)", re.MULTILINE)
-MAX_KEPT = 1 << 20  # bytes of results of an exercise that are kept until a submission is marked again
-ATTEMPTS = 3  # a submission whose sandbox was lost under way is marked this often
+MAX_KEPT = 1 << 20  # bytes of an exercise's results that are kept until a submission is marked again
+ATTEMPTS = 3  # how often a submission is marked if its sandbox is lost
 
 
 @dataclass
@@ -70,14 +70,14 @@ class Marked:
     notebook: Any
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # those of the flags that the student is told
+    notes: list[str] = field(default_factory=list)  # the flags that the student sees too
     broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     refused: Counter[str] = field(default_factory=Counter)  # system calls that the sandbox refused, by name
     tier: str = ""
-    seconds: float = 0.0  # its own, and those of a processor that judging it took: other work on the machine is not counted
-    page_s: float = PAGE_S  # of a processor, in which its texts may be read once more
-    cut: str = ""  # what cut it short that is no fault of its own, so that it must be marked again: CUT_BY_CLASS or CUT_BY_LOAD
-    fixed: "Fixed | None" = None  # of one that was cut: what stays as it is when it is marked again
+    seconds: float = 0.0  # its own seconds and the processor seconds of judging it, without other work on the machine
+    page_s: float = PAGE_S  # processor seconds for reading its texts once more
+    cut: str = ""  # CUT_BY_CLASS or CUT_BY_LOAD if others cut it short, so that it must be marked again
+    fixed: "Fixed | None" = None  # for a submission that was cut short: what stays as it is in the next marking
 
 
 def mark(
@@ -89,17 +89,17 @@ def mark(
     *,
     final: bool = True,
 ) -> Marked:
-    """Mark what was `handed` in; bytes are those of a notebook. `purse` holds what its class may still take of time.
+    """Mark a submission; bytes are those of a notebook. `purse` holds the time that its class may still use.
 
-    One that is not `final` ends where others cut it short. Whoever marks a class marks it again, without a purse and from what
-    was `fixed` by then.
+    A submission that is not `final` stops when others cut it short. It is then marked again without a purse, starting from
+    what was `fixed`.
     """
     handed = Handed(handed) if isinstance(handed, bytes) else handed
     try:
         return _mark(scheme, sandbox, handed, purse, fixed or Fixed(), final=final)
     finally:
         forget()
-        fingerprint._weights.cache_clear()  # it keeps numbers for each length of a result, and a learner chooses the lengths
+        fingerprint._weights.cache_clear()  # it caches numbers for each length of a result, and a learner chooses the lengths
 
 
 def _mark(
@@ -108,7 +108,7 @@ def _mark(
     scheme = replace(scheme, own=handed.hidden)
     began = time.thread_time()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
-    cells, told = handed.cells()  # `told` is for the learner too
+    cells, told = handed.cells()  # the learner sees `told` too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
     files = handed.modules()
     budget = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
@@ -121,7 +121,7 @@ def _mark(
         short = budget.spent and whole_s < scheme.limits.budget_s
         return CUT_BY_LOAD if budget.starved else CUT_BY_CLASS if short else ""
 
-    for attempt in range(ATTEMPTS):  # a worker lost under way (killed from outside, say) must not cost the learner anything
+    for attempt in range(ATTEMPTS):  # a worker lost along the way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
         flags += read_anew(rebuilt.notebook, reading)
@@ -132,7 +132,7 @@ def _mark(
         last = attempt == ATTEMPTS - 1
 
         def again(lost: int = lost, last: bool = last) -> bool:
-            """Whether what was asked last is to be asked again, here or in another marking."""
+            """Return whether the last questions must be asked again, here or in another marking."""
             return (sandbox.lost != lost and not last) or (not final and cut() != "")
 
         _run_and_mark(scheme, sandbox, marked, budget, reading, fixed, files, again)
@@ -171,36 +171,37 @@ def _mark(
 
 @dataclass
 class Fixed:
-    """What is fixed of a submission's marks and words, however often its sandbox is lost or it is marked again.
+    """What is already decided about a submission, however often its sandbox is lost or it is marked again.
 
-    A submission can carry a message from one run to the next (by the time, by counters of the kernel), so no run earns or shows
-    anything once an earlier one has seen what it must not know. Three steps are each fixed as a whole, and never asked again:
-    all that a student will see of their own words, before the first hidden input enters the sandbox; what each answer earns by
-    itself, before the first reference does; and what it earns with a reference in an earlier one's place, one after another.
+    A submission can pass a message from one run to the next (through timing or kernel counters), so no run earns or shows
+    anything once an earlier run has seen what it must not know. Three steps are each decided as a whole and never asked
+    again: what students will see of their own words, before the first hidden input enters the sandbox; what each answer
+    earns by itself, before the first reference enters; and what it earns with a reference in place of an earlier answer, one
+    exercise after another.
     """
 
-    shown: dict[str, tuple[list[Any], str]] | None = None  # the outputs of each cell, by its id, and how it ended
+    shown: dict[str, tuple[list[Any], str]] | None = None  # the outputs of each cell, by id, and how it ended
     visible: Mapping[str, AnyResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    lacking: list[str] = field(default_factory=list)  # answers that ask for a module that is not there
+    lacking: list[str] = field(default_factory=list)  # answers that ask for a missing module
     found: Mapping[str, verdicts.Verdict] | None = None
-    reports: dict[str, Report] = field(default_factory=dict)  # in the place of `found`, where it is marked again
+    reports: dict[str, Report] = field(default_factory=dict)  # replaces `found` when it is marked again
     flags: list[str] = field(default_factory=list)
     carried: dict[str, Report] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
 
     def brief(self, name: str) -> Report:
-        """What the answer to `name` earns by itself, at once."""
+        """Return the quick report on what the answer to `name` earns by itself."""
         assert self.found is not None
         return self.reports[name] if name in self.reports else self.found[name].report(explain=False)
 
     def own(self, name: str) -> Report:
-        """The same, and which mistake it was."""
+        """Return the same report, with the mistake that the answer makes."""
         assert self.found is not None
         return self.reports[name] if name in self.reports else self.found[name].report()
 
     def small(self) -> "Fixed":
-        """The same without large arrays, to be kept until everybody else is marked."""
+        """Return a copy without large arrays, to keep until everybody else is marked."""
         if self.found is None:
             return replace(self, visible={name: _small(result) for name, result in self.visible.items()})
         return replace(self, visible={}, found={}, reports={name: self.own(name) for name in [*self.reports, *self.found]})
@@ -227,7 +228,7 @@ def _run_and_mark(
     files: Mapping[str, bytes],
     again: Callable[[], bool],
 ) -> None:
-    """Go on from what is `fixed`, step by step, as far as nothing has to be asked `again`."""
+    """Continue from what is `fixed`, step by step, until something has to be asked `again`."""
     notebook = marked.notebook
     run = to_run(scheme.released, notebook)
     texts, spelt = as_meant(
@@ -246,8 +247,8 @@ def _run_and_mark(
                 shown = {
                     done.id: ([nbformat.from_dict(output) for output in done.outputs], done.status) for done in submission.outputs
                 }
-                # exercises can reach one another in the sandbox, through files or shared memory, and one would be shown what
-                # another was asked
+                # exercises can communicate in the sandbox through files or shared memory, so one could show what another was
+                # asked
                 visible = verdicts.on_visible(scheme, submission, list(checks))
                 if again():
                     return
@@ -299,11 +300,11 @@ def _run_and_mark(
 
 def _error(cell: Any) -> str:
     said = next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
-    return re.sub(r"\s+", " ", said)  # in one line, wherever it is said
+    return re.sub(r"\s+", " ", said)  # on one line, wherever it is shown
 
 
 def _lacks(name: str, source: str, files: Mapping[str, bytes]) -> str:
-    """What to say of an answer that stops because it asks for a module and gets none: it may be right where the module is."""
+    """Return the note for an answer that fails to import a module: it may be right where the module is installed."""
     imports = Imports(files)
     asked = [module for found in _IMPORT.finditer(source) for module in map(str.strip, found[1].split(","))]
     module = next((repr(each) for each in asked if not imports.has(each)), "a module")
@@ -311,7 +312,7 @@ def _lacks(name: str, source: str, files: Mapping[str, bytes]) -> str:
 
 
 def _quote(run: Sequence[Any], marked: Marked) -> None:
-    """Say of an answer that is not there why: its cell stopped, with what the cell said."""
+    """Explain a missing answer whose cell stopped, with the cell's error."""
     for cell in run:
         name = str(grade_id(cell))
         report = marked.reports.get(name) if is_answer(cell) else None
@@ -323,7 +324,7 @@ def _quote(run: Sequence[Any], marked: Marked) -> None:
 
 
 def _name_draws(run: Sequence[Any], marked: Marked) -> None:
-    """Say of an answer that draws random numbers, and comes only near what is asked, that this is why: no factor is wrong."""
+    """Explain an answer that draws random numbers and comes only close to what is asked: no factor is wrong."""
     for cell in run:
         report = marked.reports.get(name := str(grade_id(cell))) if is_answer(cell) else None
         if report is None or report.status not in ("fail", "part") or report.known or ("values", "fail") not in report.checks:
@@ -344,10 +345,10 @@ def _follow_through(
     texts: Mapping[str, str],
     again: Callable[[], bool],
 ) -> None:
-    """Ask again what fails only because an earlier answer does, with the reference in that one's place, in the lesson's order.
+    """Ask again the answers that fail only because of an earlier one, in the lesson's order, with the reference in its place.
 
-    No reference enters the sandbox before the answer that it stands in for has all that it may get: an answer is asked with those
-    of earlier ones only, and what is fixed is not asked again.
+    No reference enters the sandbox before the answer that it replaces has everything it may get: an answer is asked only
+    with references of earlier ones, and what is fixed is never asked again.
     """
     assert fixed.found is not None
     records, reports = scheme.hidden.in_code, {name: fixed.brief(name) for name in [*fixed.reports, *fixed.found]}
@@ -381,9 +382,10 @@ def _follow_through(
 
 
 def _cells(run: Sequence[Any], files: Mapping[str, bytes], texts: Mapping[str, str]) -> tuple[list[box.Cell], list[str]]:
-    """As the sandbox takes them, and what is to be said of imports that are not there; `texts` stand in for answers.
+    """Return the cells for the sandbox and notes on missing imports. `texts` replace answers.
 
-    A locked cell is short work, unless it calls an answer that loops; so is an answer, which only defines.
+    Locked cells get a short limit because they are quick unless they call an answer that loops; so do answers, which only
+    define.
     """
     cells, told, imports = [], [], Imports(files)
     for cell in run:

@@ -1,9 +1,9 @@
-"""Answers that are right but for how they are spelt: run as they are meant, with a note that says so.
+"""Run answers that are right except for their spelling as they were meant, with a note that says so.
 
-In: the text of each answer. Out: the text to run in its place, where that differs, and the notes. A name that is misspelt is
-set beside the right one, a letter without quotation marks gets them, one that its text follows is read without it, and an
-unfinished line below a whole function is left out. What the student handed in stays as it is in the notebook. Texts are parsed
-by a child that may fail (`bounded`).
+In: the text of each answer. Out: the text to run instead, if it differs, and the notes. A misspelt name gets the right name
+as an alias, a letter without quotation marks gets them, text after a letter is dropped, and so is an unfinished line below a
+complete function. What the student handed in stays unchanged in the notebook. A child that may fail parses the texts
+(`bounded`).
 """
 
 import re
@@ -15,9 +15,9 @@ from autograder.judging.exercise import Prediction
 from autograder.judging.records import AnyRecord
 from autograder.notebooks import scopes
 
-NEARLY = 0.75  # how near a name has to be: `softmax_jac` to `softmax_jacobian`, `gausian` to `gaussian`
-MAX_NAMES = 200  # different ones that are set beside the right one, which takes a while for each
-MAX_CUTS = 5  # places at which an unfinished end may begin that are tried
+NEARLY = 0.75  # minimum similarity of a name: `softmax_jac` for `softmax_jacobian`, `gausian` for `gaussian`
+MAX_NAMES = 200  # distinct names to compare, because each comparison is slow
+MAX_CUTS = 5  # places to try as the start of an unfinished end
 _SETS = re.compile(r"^(?:(?:async[ \t]+)?def|class)[ \t]+(\w+)|^(\w+)[ \t]*(?::[^=\n]*)?=(?!=)", re.MULTILINE)
 _MERGED = re.compile(r"^(?:<{7}|={7}|>{7})", re.MULTILINE)
 
@@ -28,12 +28,15 @@ def as_meant(
     elsewhere: Collection[str],
     seconds: bounded.Seconds | None = None,
 ) -> tuple[dict[str, str], list[str]]:
-    """The texts to run for those of `answers` that need another, and what to say; `elsewhere` are the other cells' texts."""
+    """Return the texts to run for those of `answers` that need a different one, and the notes.
+
+    `elsewhere` holds the other cells' texts.
+    """
     texts, notes = dict[str, str](), list[str]()
     others = {name for text in elsewhere for name in set_names(text)}
     asked = {name: source for name, source in answers.items() if name in exercises}
     cuts = {name: _cuts(name, source) for name, source in asked.items() if not isinstance(exercises[name], Prediction)}
-    # of all answers together: each reading may take its seconds in vain
+    # read all answers together, because each reading may waste its seconds
     parsed = bounded.read([bounded.Task("statements", text) for each in cuts.values() for _, text in each], seconds)
     for name, source in asked.items():
         record = exercises[name]
@@ -48,7 +51,7 @@ def as_meant(
 
 
 def set_names(source: str) -> list[str]:
-    """The names that lines at the left margin of `source` define.
+    """Return the names that lines at the left margin of `source` define.
 
     >>> set_names("def f(x):\\n    y = 1\\nz = 2\\nz == 3")
     ['f', 'z']
@@ -57,7 +60,7 @@ def set_names(source: str) -> list[str]:
 
 
 def _quoted(name: str, source: str, choices: Collection[str]) -> tuple[str, str] | None:
-    """A prediction with quotation marks around its letter."""
+    """Return a prediction with quotation marks around its letter, and the note; None if it isn't one."""
     bare = re.compile(rf"^({re.escape(name)}[ \t]*=[ \t]*)([A-Za-z]\w*)[ \t]*(?:[).:][ \t]*)?(#[^\n]*)?$", re.MULTILINE)
     letters, found = {choice.lower() for choice in choices}, bare.findall(source)
     if len(found) != 1 or found[0][1].lower() not in letters:
@@ -67,7 +70,7 @@ def _quoted(name: str, source: str, choices: Collection[str]) -> tuple[str, str]
 
 
 def _without_its_text(name: str, source: str, letters: Collection[str]) -> tuple[str, str] | None:
-    """A prediction whose letter is followed by what it stands for: `"c: to the mean"`, `"(c) to the mean"`."""
+    """Return a prediction without the text after its letter: `"c: to the mean"`, `"(c) to the mean"`."""
     said = re.compile(
         rf"^({re.escape(name)}[ \t]*=[ \t]*)([\"'])[ \t]*\(?([A-Za-z]\w*)[ \t]*[):.,;][^\"'\n]*\2[ \t]*(#[^\n]*)?$", re.MULTILINE
     )
@@ -78,7 +81,7 @@ def _without_its_text(name: str, source: str, letters: Collection[str]) -> tuple
 
 
 def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, str] | None:
-    """A function under a name that is nearly the right one."""
+    """Return a function whose name is nearly right with the right name as an alias, and the note."""
     defined = set_names(source)
     if name in defined:
         return None
@@ -90,8 +93,8 @@ def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, s
 
 
 def _cuts(name: str, source: str) -> list[tuple[int, str]]:
-    """Where an answer that does not parse may end, as the number of a line and the text before it; the last such line first."""
-    if set_names(source).count(name) != 1 or _MERGED.search(source):  # of two versions, which one is meant is not known
+    """Return the places where an answer that doesn't parse may end: line number and the text before it, last place first."""
+    if set_names(source).count(name) != 1 or _MERGED.search(source):  # with two versions, nobody knows which one is meant
         return []
     try:
         scopes.statements(source)
@@ -106,7 +109,7 @@ def _cuts(name: str, source: str) -> list[tuple[int, str]]:
 
 
 def _finished(name: str, cuts: Sequence[tuple[int, str]], parsed: Mapping[bounded.Task, object]) -> tuple[str, str] | None:
-    """A whole function without the unfinished lines that follow it."""
+    """Return a complete function without the unfinished lines below it, and the note."""
     for number, text in cuts:
         if parsed.get(bounded.Task("statements", text)) is not None:
             return text, f"the answer to {name!r} was read up to line {number}: what follows is not finished"

@@ -1,8 +1,8 @@
-"""Which of the lesson's own demonstrations grading must run: those whose names the learner's code leans on, mostly none.
+"""Choose which of the lesson's demonstrations grading must run: those whose names the learner's code needs, usually none.
 
-Tables and figures between the exercises are the lesson's, not the learner's, and take most of a notebook's time. An answer
-may use a name that one of them left behind, by luck or by habit, and would work in the notebook: then that one is run, and
-those that it takes names from. Code that can reach any name, whatever it is called, has all of them run.
+Tables and figures between the exercises belong to the lesson, not the learner, and take most of a notebook's time. But an
+answer may use a name that one of them left behind, and it works in the notebook. Then that demonstration runs too, and those
+from which it takes names. If the code can reach any name at all, every demonstration runs.
 """
 
 import builtins
@@ -15,19 +15,19 @@ from autograder.notebooks.released import plain, statements_of
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import KEPT, scopes
 
-# With these a program can ask for any name, so no reading of it is enough.
+# A program that uses these can ask for any name, so reading it is not enough.
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
 _NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
-_IPYTHON = re.compile(r"=[ \t]*[!%]|^[ \t]*%", re.MULTILINE)  # in what is no Python, this may still run
+_IPYTHON = re.compile(r"=[ \t]*[!%]|^[ \t]*%", re.MULTILINE)  # IPython may still run such text although it is not Python
 
 
 def to_run(released: Any, notebook: Any) -> list[Any]:
-    """The cells to run: what the lesson gives and what the learner wrote, and the demonstrations that these lean on."""
+    """Return the cells to run: what the lesson gives and the learner wrote, and the demonstrations that these need."""
     original = {cell.id: cell.source for cell in released.cells if cell.cell_type == "code" and grade_id(cell) is None}
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
     shown, given, theirs = set(), [], []
     for cell in code:
-        if cell.id in original and plain(original[cell.id]) == plain(cell.source):  # some editors change the ends of lines
+        if cell.id in original and plain(original[cell.id]) == plain(cell.source):  # some editors change line endings
             shown.add(cell.id)
         elif grade_id(cell) and not is_answer(cell):
             given.append(cell.source)
@@ -40,9 +40,9 @@ def to_run(released: Any, notebook: Any) -> list[Any]:
 
 
 def needed(always: Iterable[str], theirs: Collection[str], demonstrations: Mapping[str, str]) -> set[str]:
-    """Those of `demonstrations` (by id) whose names the code `theirs` may use; none that it or the cells run `always` bind.
+    """Return those of `demonstrations` (by id) whose names the code `theirs` may use, unless it or an `always` cell binds them.
 
-    A cell that cannot run, for it is no Python, needs nothing.
+    A cell that is not Python cannot run, so it needs nothing.
 
     >>> sorted(needed([], ["def f(x): return x + y"], {"a": "z = 1", "b": "y = z", "c": "w = 2"}))
     ['a', 'b']
@@ -57,9 +57,9 @@ def needed(always: Iterable[str], theirs: Collection[str], demonstrations: Mappi
 
 
 def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[str]:
-    """Those of `demonstrations` (by id) whose names the lesson's `given` cells read, themselves or by way of another.
+    """Return those of `demonstrations` (by id) whose names the lesson's `given` cells read, directly or through another one.
 
-    Both are the lesson's own, so reading their names is enough: a rehearsal finds where it is not.
+    Both belong to the lesson, so reading their names is enough; a rehearsal finds the cases where it isn't.
 
     >>> sorted(supporting(["print(Q @ K)"], {"a": "Q = X + 1", "b": "X = 2", "c": "Z = 3", "d": "K = 4"}))
     ['a', 'b', 'd']
@@ -76,7 +76,9 @@ def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[s
 
 
 def _used(source: str) -> set[str] | None:
-    """The global names that `source` reads; None where it is no plain Python: IPython runs `files = !ls` and `who` too."""
+    """Return the global names that `source` reads, or None if it is not plain Python: IPython also runs `files = !ls` and
+    `who`.
+    """
     try:
         return scopes(source)[1]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -84,14 +86,14 @@ def _used(source: str) -> set[str] | None:
 
 
 def _bound(source: str) -> set[str]:
-    """The global names that `source` binds; none where it does not parse."""
+    """Return the global names that `source` binds; empty if it does not parse."""
     try:
         return scopes(source)[0]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
 
 
-@functools.lru_cache(KEPT)  # a class shares the lesson's demonstrations, and no others get here
+@functools.lru_cache(KEPT)  # only the lesson's demonstrations, which a class shares, get here
 def _changed(source: str) -> frozenset[str]:
-    """The names whose objects `source`, a demonstration of the lesson, seems to change in place."""
+    """Return the names whose objects `source`, a demonstration of the lesson, seems to change in place."""
     return frozenset(name for one in statements_of(source) for name in one.changes)

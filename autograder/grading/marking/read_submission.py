@@ -1,8 +1,8 @@
-"""What a learner handed in, read for marking: cells, modules beside the notebook, pictures; and what to say of it.
+"""Read a submission for marking: cells, modules beside the notebook, pictures, and what to say about them.
 
-In: the bytes of files. Out: plain data. Whatever may take long over a text that is made for it runs in a child that may fail
-(`bounded`). An import of what is neither installed nor handed in is left out of what runs, and said: one that nothing uses
-costs no marks. `google.colab`'s `drive.mount(...)` goes with its import; a function that does need the module says so.
+In: the bytes of files. Out: plain data. Whatever may take long on a crafted text runs in a child that may fail (`bounded`).
+An import of a module that is neither installed nor handed in is left out and reported, so an unused one costs no marks.
+`google.colab`'s `drive.mount(...)` is removed together with its import; a function that really needs the module reports it.
 """
 
 import importlib.util
@@ -25,16 +25,19 @@ from autograder.notebooks.submission import Cell, Rebuilt, UnreadableError, pars
 
 MAX_FILES = 8
 MAX_FILE_BYTES = 200_000
-_CODING = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]", re.IGNORECASE)  # in which a person would read nonsense
+_CODING = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)[-\w.]", re.IGNORECASE)  # a person would read nonsense in these
 SLOW = "a cell takes too long to parse: see whether it means to"
-MAX_IMPORTS = 200  # different modules of a submission that are looked for
+MAX_IMPORTS = 200  # distinct modules of a submission that are looked up
 
 
 @dataclass(frozen=True)
 class Handed:
-    """What was handed in: the bytes of the notebook (None where it could not be read: `unreadable` says why), or of a `script`
-    in its place, the other files beside it, and `notes` on how it was found. `hidden` are the hidden tests of who handed it in;
-    of an exercise that has none there, those of the class count."""
+    """The files that a student handed in, for marking.
+
+    `data` is the notebook, or the `script` in its place; None if it could not be read, and `unreadable` says why. `files`
+    are the other files, `notes` say how it was found. `hidden` holds the student's own hidden tests; for exercises missing
+    there, the class's count.
+    """
 
     data: bytes | None
     unreadable: str = ""
@@ -44,13 +47,13 @@ class Handed:
     hidden: Mapping[str, ExerciseRecord] = field(default_factory=dict)
 
     def content(self) -> bytes:
-        """All of it on which marks depend, for a hash."""
+        """Return everything that marks depend on, for hashing."""
         parts = [b"unreadable" if self.data is None else self.data, *(b"script" for _ in range(self.script))]
         parts += [part for name, data in sorted(self.files.items()) for part in (name.encode("utf-8", "replace"), data)]
         return b"\0".join([*parts, *(note.encode("utf-8", "replace") for note in (self.unreadable, *self.notes))])
 
     def cells(self) -> tuple[list[Cell], list[str]]:
-        """Its cells, and what the learner is to be told."""
+        """Return its cells, and what to tell the learner."""
         told = list(self.notes)
         unreadable, found = self.unreadable, list[Cell]()
         if self.data is not None:
@@ -63,7 +66,7 @@ class Handed:
         return found, [*told, *(f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs)]
 
     def modules(self) -> dict[str, bytes]:
-        """Those of its files that are modules of the learner's own and hide nothing that is installed."""
+        """Return the files that are the learner's own modules and don't hide an installed one."""
         found = {}
         for name, data in sorted(self.files.items())[:MAX_FILES]:
             stem, dot, kind = name.rpartition(".")
@@ -76,9 +79,9 @@ class Handed:
 def read_ahead(
     cells: Sequence[Cell], ours: Collection[str], modules: Collection[str] = (), seconds: bounded.Seconds | None = None
 ) -> list[str]:
-    """Have code cells and `modules` parsed, by a child that may take its time in vain; what could not be is flagged.
+    """Parse code cells and `modules` in a child whose time is limited. Returns a flag if something could not be parsed.
 
-    `ours` are the texts of release and references: until `forget` this thread parses nothing else.
+    `ours` are the texts of release and references: until `forget`, this thread parses nothing else itself.
     """
     forget()
     scopes.only(ours)
@@ -88,17 +91,17 @@ def read_ahead(
 
 
 def read_anew(notebook: Any, seconds: bounded.Seconds | None = None) -> list[str]:
-    """The same for texts that `matching` put together: what was added to a locked cell, answers that shared one."""
+    """Parse texts that `matching` put together: additions to a locked cell, answers that shared one."""
     return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [], seconds)
 
 
 def text_of(module: bytes) -> str:
-    """A module as Python reads it: without a mark of its encoding, its lines ended in one way."""
+    """Decode a module as Python does, without a byte order mark and with uniform line endings."""
     return module.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def forget() -> None:
-    """What was read: this thread parses by itself again."""
+    """Forget what was read, so this thread parses by itself again."""
     scopes.only(None)
     forbidden_names.forget()
 
@@ -117,14 +120,15 @@ def _have_parsed(sources: Sequence[str], texts: Sequence[str], seconds: bounded.
 
 
 def _as_code(text: str) -> set[str]:
-    """What a cell of text may be read as, where it stands in an answer's place."""
+    """Return the ways to read a text cell that stands in place of an answer."""
     return {text, unfenced(text)}
 
 
 def draw(pasted: Mapping[str, tuple[str, ...]], seconds: bounded.Seconds | None = None) -> dict[str, tuple[str, ...]]:
-    """The pictures of each answer, drawn again by a child that may fail.
+    """Redraw the pictures of each answer, in a child that may fail.
 
-    Those that could not be are left out, and so are those that would make the page larger than `pictures.MAX_SHOWN_TOGETHER`.
+    Pictures that fail are left out, and so are those beyond `pictures.MAX_SHOWN_TOGETHER`, which would make the page too
+    large.
     """
     tasks = [bounded.Task("picture", one) for each in pasted.values() for one in each]
     found = bounded.read(tasks, seconds) if tasks else {}
@@ -141,7 +145,7 @@ def draw(pasted: Mapping[str, tuple[str, ...]], seconds: bounded.Seconds | None 
 
 
 def show(rebuilt: Rebuilt, drawn: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Put the `drawn` pictures into the answers; what to say of those that are not there."""
+    """Put the `drawn` pictures into the answers, and return notes on the missing ones."""
     for cell in rebuilt.notebook.cells:
         if is_answer(cell) and (encoded := drawn.get(str(grade_id(cell)))):
             cell.source = pictures.shown(cell.source, len(encoded))
@@ -152,14 +156,17 @@ def show(rebuilt: Rebuilt, drawn: Mapping[str, tuple[str, ...]]) -> list[str]:
 
 
 class Imports:
-    """Whether the modules that a submission imports are there: installed, or files `beside` the notebook."""
+    """Tells whether the modules that a submission imports are available: installed, or files `beside` the notebook."""
 
     def __init__(self, beside: Collection[str] = ()):
         self._beside = beside
         self._found: dict[str, bool] = {}
 
     def has(self, module: str) -> bool:
-        """Of a few hundred; a look for one takes a quarter of a millisecond, so of others it is taken for granted."""
+        """Return whether `module` is available.
+
+        A look-up takes a quarter of a millisecond, so beyond `MAX_IMPORTS` modules the answer is True.
+        """
         top = module.partition(".")[0]
         if top not in self._found and len(self._found) < MAX_IMPORTS:
             self._found[top] = f"{top}.py" in self._beside or installed(top)
@@ -168,7 +175,7 @@ class Imports:
 
 @lru_cache(4 * MAX_IMPORTS)
 def installed(top: str) -> bool:
-    """Whether a module or package of that name is installed here, where the sandbox will look too."""
+    """Return whether a module or package of that name is installed here, where the sandbox will look too."""
     try:
         return importlib.util.find_spec(top) is not None
     except (ImportError, ValueError, AttributeError):
@@ -176,7 +183,7 @@ def installed(top: str) -> bool:
 
 
 def without_absent(source: str, imports: Imports) -> tuple[str, list[str]]:
-    """`source` without imports of what is not there, line for line; and those modules' names.
+    """Comment out imports of missing modules in `source`, keeping line numbers. Returns the text and the modules' names.
 
     >>> without_absent("import no_such_thing as n\\nn.start()\\nx = 1", Imports())
     ('pass  # import no_such_thing as n\\npass  # n.start()\\nx = 1', ['no_such_thing'])

@@ -1,4 +1,4 @@
-"""What marking one assignment needs, made once: the trusted notebook, both packs, limits, and the secret of the hidden one."""
+"""Collect what marking one assignment needs: the trusted notebook, both packs, limits, and the secret behind the hidden pack."""
 
 import ast
 import contextlib
@@ -30,7 +30,10 @@ MIN_SECRET = 32
 
 
 def secret(root: Path) -> str:
-    """The course's secret, from which hidden probes are drawn; made at first use, readable by the owner alone."""
+    """Return the course's secret, from which hidden probes are drawn.
+
+    It is created at first use, readable by its owner only. Raises CourseError if it is too short.
+    """
     path = root / SECRET_FILE
     if not path.exists():
         aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
@@ -39,8 +42,8 @@ def secret(root: Path) -> str:
                 file.write(secrets.token_hex(32) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.suppress(FileExistsError):  # another grader was first: its secret is everybody's
-                os.link(aside, path)  # whole or not at all
+            with contextlib.suppress(FileExistsError):  # another grader was first, and its secret counts
+                os.link(aside, path)  # atomic
         finally:
             aside.unlink(missing_ok=True)
     found = path.read_text(encoding="ascii").strip()
@@ -61,13 +64,13 @@ class Setup:
     given: tuple[str, ...] = ()
 
     def sandbox(self, tier: str) -> box.Sandbox:
-        """A sandbox in `tier`, not started yet."""
+        """Return a sandbox in `tier`, not started yet."""
         return box.Sandbox(tier, self.limits, self.preload, self.given)
 
 
 @dataclass(frozen=True)
 class MarkScheme:
-    """What grading one assignment needs, as plain data that another machine can be sent: trusted notebook, packs, limits."""
+    """What grading one assignment needs, as plain data that can be sent to another machine: trusted notebook, packs, limits."""
 
     assignment: str
     released: Any
@@ -75,14 +78,14 @@ class MarkScheme:
     hidden: pack_file.Pack
     limits: box.Limits
     given: tuple[str, ...] = ()
-    references: Mapping[str, str] = field(default_factory=dict)  # the source of each exercise's reference
+    references: Mapping[str, str] = field(default_factory=dict)  # source of each exercise's reference
     follow_through: Policy = "full"
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # see `credit`
-    own: Mapping[str, ExerciseRecord] = field(default_factory=dict)  # the hidden tests of the student who is marked
+    own: Mapping[str, ExerciseRecord] = field(default_factory=dict)  # the hidden tests of the student being marked
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that marks depend on, the grader's version included: equal schemes give equal marks."""
+        """A hash of everything that marks depend on, including the grader's version: equal schemes give equal marks."""
         parts = [
             __version__,
             "hidden inputs for each student",
@@ -100,18 +103,18 @@ class MarkScheme:
 
 
 def points_of_cells(scheme: MarkScheme) -> dict[str, float]:
-    """The points of each graded cell of an exercise, by grade_id."""
+    """Return the points of each graded cell of an exercise, by grade_id."""
     exercises = scheme.hidden.exercises
     return {str(grade_id(cell)): exercises[name].points for cell in scheme.released.cells if (name := exercise_of(cell))}
 
 
 def read_release(root: Path, assignment: str) -> Any:
-    """The released notebook of `assignment` in the course at `root`."""
+    """Return the released notebook of `assignment` in the course at `root`."""
     return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
 
 
 def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
-    """The modules that the locked cells of a release import are imported once, and not again for each submission."""
+    """Return the setup that imports the modules of the release's locked cells once, instead of for each submission."""
     locked = [c.source for c in released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
     found: dict[str, None] = {}
     for node in (node for source in locked for node in ast.walk(ast.parse(source))):
@@ -123,7 +126,7 @@ def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
 
 
 def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
-    """The scheme for `assignment` of the course at `root`."""
+    """Return the scheme for `assignment` of the course at `root`. Raises CourseError if the release doesn't match the course."""
     lesson = find_lesson(assignment)
     hidden = lesson.pack(seed=make_pack.seed_from(secret(root), lesson.slug))
     visible = pack_file.load(root / "release" / assignment / f"{lesson.slug}{pack_file.SUFFIX}")
@@ -135,7 +138,7 @@ def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = No
             f"Run `attn build {assignment}`, or go back to the version that was released."
         )
     points = {name: record.points for name, record in hidden.exercises.items()}
-    for cell in released.cells:  # a course may set other points than those with which the notebook was released
+    for cell in released.cells:  # a course may change its points after the notebook was released
         if (name := exercise_of(cell)) and grade_id(cell):
             cell.metadata["nbgrader"]["points"] = points[name]
     known = {name: replace(each, points=points.get(name, each.points)) for name, each in visible.exercises.items()}
@@ -144,11 +147,11 @@ def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = No
 
 
 def make_hidden_draws(root: Path, scheme: MarkScheme) -> HiddenDraws:
-    """What draws the hidden inputs of each student who is marked by `scheme` in the course at `root`."""
+    """Return the draws of hidden inputs for the students who are marked by `scheme` in the course at `root`."""
     lesson = find_lesson(scheme.assignment)
     return HiddenDraws(lesson.slug, lesson.exercises(), secret(root), scheme.hidden, scheme.shares)
 
 
 def given_paths() -> tuple[str, ...]:
-    """The folders of the packages that this course gives its lessons."""
+    """Return the folders of the packages that this course gives its lessons."""
     return tuple(map(str, given_folders()))

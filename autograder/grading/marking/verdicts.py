@@ -1,4 +1,4 @@
-"""What the sandbox is asked about each exercise, and the verdicts on what it answers: visible probes first, then hidden ones."""
+"""Ask the sandbox about each exercise and judge the answers: visible probes first, then hidden ones."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,14 @@ from autograder.judging.records import AnyResult, ExerciseRecord, PredictionResu
 from autograder.judging.values import EncodedValue
 from autograder.sandbox import untrusted
 
-REPLY_TIMES = 8  # the arrays of the largest right answer, and of a wrong one as much
+REPLY_TIMES = 8  # a reply may have this many times the bytes of the largest right answer
 
 
 def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, AnyResult]:
-    """The result of each exercise on its visible probes. They decide no mark but of what never ran, so they share a process."""
+    """Return each exercise's result on its visible probes.
+
+    They decide a mark only if the answer never ran, so the exercises share a process.
+    """
     records = {name: scheme.visible.exercises[name] for name in names}
     chosen = submission.values([name for name, record in records.items() if isinstance(record, Prediction)])
     seen = submission.observe_all([question(record) for record in records.values() if isinstance(record, ExerciseRecord)])
@@ -36,20 +39,20 @@ def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[s
 
 @dataclass
 class Verdict:
-    """What an answer gets, and the probes that are shown for it: hidden ones only where all visible ones pass."""
+    """What an answer gets, and the probes shown for it: hidden ones only if all visible ones pass."""
 
     result: AnyResult
     hidden: bool = False
     credit: Credit | None = None
-    common: Result | None = None  # on the hidden probes of the class, where those of the student's own fail
+    common: Result | None = None  # the result on the class's hidden probes, if the student's own fail
 
     @property
     def own_alone(self) -> bool:
-        """Whether only the inputs that were drawn for this student show that the answer is wrong."""
+        """Whether only this student's own inputs show that the answer is wrong."""
         return self.common is not None and self.common.passed
 
     def report(self, *, explain: bool = True) -> Report:
-        """The report; without `explain` it leaves out which mistake it was, which takes longest to find."""
+        """Return the report. Without `explain` it leaves out the mistake, which takes longest to find."""
         if isinstance(self.result, PredictionResult):
             return make_report(self.result)
         made = self._report(self.result, explain=explain)
@@ -74,10 +77,10 @@ class Verdict:
 def on_hidden(
     scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, AnyResult], own: Mapping[str, ExerciseRecord]
 ) -> dict[str, Verdict]:
-    """The verdict on each exercise: *hidden* probes give the score; if the visible ones failed too, they are what is shown.
+    """Return the verdict on each exercise. Hidden probes give the score; visible ones are shown if they failed too.
 
-    The score comes from `own`, the student's. An answer that fails there alone is also asked what the whole class is asked,
-    because only for those inputs it is known what each listed mistake gives.
+    The score comes from `own`, the student's records. An answer that fails only there is also asked the class's questions,
+    because only for those inputs the outcome of each listed mistake is known.
     """
     unsettled = {name: result for name, result in visible.items() if isinstance(result, Result) and not _settled(result)}
     asked = {name: own.get(name, scheme.hidden.in_code[name]) for name in unsettled}
@@ -98,15 +101,15 @@ def on_hidden(
 
 
 def judged_hidden(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
-    """The verdict on what was seen of hidden probes, not yet explained."""
-    pairs = zip(seen, record.cases, strict=False)  # a process that ended leaves the last ones out
+    """Return the verdict on the observations of hidden probes, without explaining it."""
+    pairs = zip(seen, record.cases, strict=False)  # a process that ended leaves out the last ones
     return judged_from(record, [untrusted.clean_hidden(one, case, behaviour=bool(record.behaviour)) for one, case in pairs])
 
 
 def renamed(record: ExerciseRecord, source: str) -> str | None:
-    """What to say of an answer whose parameters have other names than ours: it was called by position.
+    """Return a note if the answer's parameters have other names than the lesson's, in which case it was called by position.
 
-    The text is all that is read here: what a sandboxed function says of itself is not believed.
+    Only the text is read, because a sandboxed function's own account of itself is not trusted.
     """
     found = re.search(rf"^def[ \t]+{re.escape(record.id)}[ \t]*\(([^()=]*)\)", source, re.MULTILINE)
     asked = list(record.cases[0].probe.inputs.items()) if found and record.cases else []
@@ -118,19 +121,19 @@ def renamed(record: ExerciseRecord, source: str) -> str | None:
 
 
 def lacks_module(visible: AnyResult) -> bool:
-    """Whether an answer failed because it asked for a module that is not installed here."""
+    """Return whether an answer failed because it asked for a module that is not installed here."""
     seen = [case.observation.failure for case in visible.cases if not case.passed] if isinstance(visible, Result) else []
     return any(failure is not None and failure.type == "ModuleNotFoundError" for failure in seen)
 
 
 def _settled(visible: Result) -> bool:
-    """Whether the hidden probes would only say the same as the visible ones, and take as long."""
+    """Return whether the hidden probes would only repeat the result of the visible ones, and take as long."""
     ended = visible.failure is not None and visible.failure.kind in ("timeout", "crashed", "missing", "blank")
     return ended and visible.score == 0
 
 
 def _explained(result: Result) -> bool:
-    """Whether asking for more would say no more about an answer: it is right, or it does not come to an end."""
+    """Return whether further questions would say nothing more: the answer is right, or it doesn't finish."""
     return result.passed or (result.failure is not None and result.failure.kind in ("timeout", "crashed"))
 
 
@@ -141,7 +144,7 @@ def question(record: ExerciseRecord) -> box.Question:
 
 
 def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
-    """The verdict on `seen`, not yet explained."""
+    """Return the verdict on `seen`, without explaining it."""
     observations = list(seen)
     if observations and all(one.failure and one.failure.kind == "missing" for one in observations):
         return judge_missing(record)

@@ -1,6 +1,7 @@
-"""What a graded class is told: each student's page (`feedback`), the instructor's report (`class_report`; as a page
-`class_report_page`, as a table `class_table`), and which mistakes come back (`across`). `templates` fills in the `.html`.
+"""Present a graded class: each student's page, and the instructor's report.
 
-In: verdicts, marks and comments. Out: pages without scripts or network, everything escaped.
-May import `diagnosis`, `notebooks`, `judging`, and of grading `ledger`, `grades`, `gradebook` and `bounded`.
+In: verdicts, marks and comments. Out: pages without scripts or network, everything escaped. `feedback` writes the student's
+page, `class_report` the instructor's report (`class_report_page` as a page, `class_table` as a table), `across` finds
+recurring mistakes, and `templates` fills in the `.html` files. May import `diagnosis`, `notebooks`, `judging`, and of
+grading `ledger`, `grades`, `gradebook` and `bounded`.
 """

@@ -1,8 +1,8 @@
-"""Which mistakes come back, lesson after lesson and term after term.
+"""Find the mistakes that come back, lesson after lesson and term after term.
 
-In: the ledgers of every graded assignment of a course folder, and of the folders of earlier terms. Out: an `Across` for each
-mistake that is named in more than one lesson or term, those that the same students make again first. Mistakes are known by
-their id, which lessons share where the mistake is the same.
+In: the ledgers of every graded assignment in a course folder and in the folders of earlier terms. Out: an `Across` for each
+mistake that is named in more than one lesson or term, starting with those that the same students repeat. A mistake is
+identified by its id, which lessons share if the mistake is the same.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from autograder.grading import ledger
 
 @dataclass(frozen=True)
 class Across:
-    """A mistake: how many students made it, by place (`term/lesson`, or the lesson of this term), and who made it again."""
+    """A recurring mistake: how many students made it in each place (`term/lesson`, or this term's lesson), who repeated it."""
 
     id: str
     places: dict[str, int]
-    again: list[str]  # students of this term, in more than one lesson
+    again: list[str]  # this term's students who made it in more than one lesson
 
 
 def across(root: Path, earlier: Sequence[Path] = ()) -> list[Across]:
-    """The mistakes of the course at `root` that come back, there or in the course folders of `earlier` terms."""
+    """Return the mistakes that come back in the course at `root` or in the course folders of `earlier` terms."""
     who: dict[str, dict[str, set[str]]] = {}
     for term in (root, *earlier):
         label = "" if term == root else f"{term.resolve().parent.name if term.name == 'course' else term.resolve().name}/"

@@ -1,8 +1,9 @@
-"""`attn report`: what a graded class tells its instructor, as plain data; `class_report_page` draws it.
+"""Compile what a graded class tells its instructor, as plain data for `attn report`; `class_report_page` draws it.
 
-Who is silent, who needs a person and why, which misconceptions the class holds and who holds them (here and in the lessons
-before), how each exercise and each section went, who was late, what waits for a mark by hand. Diagnoses come from the ledger,
-scores from `grades`: they are those of the students' pages. A mistake that an earlier answer made is counted there alone.
+The report covers who handed in nothing, who needs a person and why, which misconceptions the class holds and who holds them
+(here and in earlier lessons), how each exercise and section went, who was late, and what waits for a manual mark. Diagnoses
+come from the ledger, and scores from `grades`, so they match the students' pages. If an earlier answer causes a failure, the
+mistake is counted only for that answer.
 """
 
 import statistics
@@ -21,14 +22,14 @@ from autograder.grading.reports.across import Across, across
 from autograder.grading.roster import read
 from autograder.judging.exercise import AnyExercise, Exercise
 
-FEW = 0.5  # below this share of the points a student needs a person
+FEW = 0.5  # a student below this fraction of the points needs a person
 SLOWEST = 5
 _DONE = ("pass", "part", "fail", "todo")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What gradebook and class list know of a student; `grade` is None for one who handed nothing in."""
+    """What gradebook and class list know about a student. `grade` is None for a student who handed in nothing."""
 
     name: str = ""
     section: str = ""
@@ -38,7 +39,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Held:
-    """A misconception that students hold; `id` is None for wrong answers that no known mistake explains."""
+    """A misconception that students hold. `id` is None for wrong answers that no known mistake explains."""
 
     exercise: str
     title: str
@@ -50,7 +51,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the class: who marks it, how many handed in, their median, and how many answers wait for a mark."""
+    """A section of the class: its markers, how many handed in, their median, and how many answers wait for a mark."""
 
     name: str
     markers: list[str]
@@ -72,7 +73,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Needy:
-    """A student who needs a person, for `reasons`; the first is the gravest."""
+    """A student who needs a person, for `reasons`, the most serious first."""
 
     student: str
     reasons: list[str]
@@ -93,17 +94,17 @@ class View:
     silent: list[str]
     held: list[Held]
     unexplained: list[Held]
-    carried: list[Held]  # right but for an earlier answer: not counted among the mistakes
+    carried: list[Held]  # right except for an earlier answer, so not counted as mistakes
     sections: list[Section]
     across: list[Across]
     needy: list[Needy]
     passed: list[Passed]
     waiting: dict[str, list[str]]
     late: dict[str, Facts]
-    marked_late: list[str]  # by the learning platform, though no time of submission says so
-    untimed: int  # how many submissions there are of which nobody knows whether they came before the due date
+    marked_late: list[str]  # marked late by the platform although no time of submission says so
+    untimed: int  # submissions with an unknown time, which may or may not be late
     slowest: list[tuple[str, float]]
-    refused: dict[str, list[str]]  # system calls that the sandbox refused, and to whom
+    refused: dict[str, list[str]]  # system calls that the sandbox refused, with the students who made them
     rows: list[StudentRow]
     facts: dict[str, Facts] = field(default_factory=dict)
 
@@ -115,7 +116,7 @@ def view(
     facts: Mapping[str, Facts] | None = None,
     comes_back: Sequence[Across] = (),
 ) -> View:
-    """The class as an instructor wants to see it. `exercises` give mistakes their words; `facts` are by student."""
+    """Return the class as an instructor wants to see it. `exercises` describe the mistakes; `facts` are by student."""
     facts = dict(facts or {})
     rows = sorted(graded.rows, key=lambda row: row.student)
     scores = [score(row, facts) for row in rows]
@@ -154,18 +155,18 @@ def view(
 
 
 def score(row: StudentRow, facts: Mapping[str, Facts]) -> float:
-    """What the student's page says in the end; before the gradebook knows of it, what the grader gave."""
+    """Return the total on the student's page, or the grader's score if the gradebook doesn't know the student yet."""
     known = facts.get(row.student)
     return known.grade.total if known and known.grade else row.score
 
 
 def to_json(shown: View) -> dict[str, Any]:
-    """The view as JSON-able data."""
+    """Return the view as JSON-able data."""
     return asdict(shown)
 
 
 def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> tuple[list[Held], list[Held], list[Held]]:
-    """Misconceptions, wrong answers that none explains, and what an earlier answer spoiled; each the most frequent first."""
+    """Return misconceptions, unexplained wrong answers, and answers spoiled by an earlier one, each most frequent first."""
     who: dict[tuple[str, str | None], list[str]] = {}
     spoiled: dict[str, list[str]] = {}
     for row in rows:
@@ -173,7 +174,7 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> t
             if state.carried:
                 spoiled.setdefault(name, []).append(row.student)
             elif state.status in ("fail", "part"):
-                names: list[str | None] = [*state.named()] or [None]  # two at once count as each
+                names: list[str | None] = [*state.named()] or [None]  # two mistakes at once count as both
                 for held in names:
                     who.setdefault((name, held), []).append(row.student)
     found = []
@@ -192,7 +193,7 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> t
 
 
 def _refused(rows: Sequence[StudentRow]) -> dict[str, list[str]]:
-    """Who made each system call that the sandbox refused; those of the most students first."""
+    """Return the students behind each system call that the sandbox refused, the most widespread calls first."""
     who: dict[str, list[str]] = {}
     for row in rows:
         for name in row.refused:
@@ -201,7 +202,7 @@ def _refused(rows: Sequence[StudentRow]) -> dict[str, list[str]]:
 
 
 def _sections(rows: Sequence[StudentRow], facts: Mapping[str, Facts], present: set[str]) -> list[Section]:
-    """The sections of the class list, by name; none where it names none."""
+    """Return the sections of the class list, by name; empty if it names none."""
     by_name: dict[str, list[str]] = {}
     for student, known in facts.items():
         by_name.setdefault(known.section, []).append(student)
@@ -246,7 +247,7 @@ def _passed(names: Sequence[str], rows: Sequence[StudentRow], exercises: Mapping
 
 
 def gradebook_facts(book: Any, grades: Grades, assignment: str) -> dict[str, Facts]:
-    """What nbgrader's gradebook, open as `book`, and the class list of `grades` know of each student."""
+    """Return what nbgrader's gradebook, open as `book`, and the class list in `grades` know about each student."""
     found = grades.of(assignment)
     facts = {}
     for student in book.students:
@@ -259,7 +260,7 @@ def gradebook_facts(book: Any, grades: Grades, assignment: str) -> dict[str, Fac
 
 
 def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View:
-    """The class of `lesson` as graded so far, with the marks of today. Raises CourseError where nobody is graded."""
+    """Return the class of `lesson` as graded so far, with today's marks. Raises CourseError if nobody is graded."""
     from nbgrader.api import Gradebook as Tables
 
     graded = ledger.load(root, lesson.name)

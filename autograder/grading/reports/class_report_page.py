@@ -1,4 +1,7 @@
-"""The class report as one HTML page: no script, no network, light and dark, fit for print. Its template: `class_report.html`."""
+"""Render the class report as one HTML page without scripts or network, in light and dark, fit for print.
+
+The template is `class_report.html`.
+"""
 
 from collections import Counter
 from urllib.parse import quote, urlsplit
@@ -15,7 +18,7 @@ BINS = 10
 
 
 def render(shown: View, formgrader: str = FORMGRADER) -> str:
-    """The page. `formgrader` is where the links lead. Raises CourseError where that is no address of the web."""
+    """Return the page. Links lead to `formgrader`. Raises CourseError if that is not a web address."""
     if urlsplit(formgrader).scheme not in ("http", "https"):
         raise CourseError(f"expected formgrader's address, such as {FORMGRADER}, got {formgrader!r}.")
     base, assignment = formgrader.rstrip("/"), quote(shown.assignment, safe="")
@@ -33,7 +36,7 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
     names = Counter(facts.name for facts in shown.facts.values())
 
     def called(student: str) -> str:
-        """The name, if there is one and nobody else has it."""
+        """Return the student's name if nobody else has it, otherwise name and id."""
         facts = shown.facts.get(student)
         return facts.name if facts and facts.name and names[facts.name] == 1 else full_name(student)
 
@@ -59,7 +62,7 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
 
 
 def _bins(shown: View) -> list[int]:
-    """How many students are in each tenth of the points."""
+    """Return how many students fall into each tenth of the points."""
     counted = Counter(min(BINS - 1, int(BINS * total / shown.points)) if shown.points else 0 for total in shown.scores)
     return [counted[i] for i in range(BINS)]
 

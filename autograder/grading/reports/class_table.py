@@ -1,4 +1,4 @@
-"""`attn report --csv`: the class as a table for a spreadsheet, a row for each student, the silent ones first."""
+"""Write the class as a table for a spreadsheet (`attn report --csv`): one row per student, missing students first."""
 
 import csv
 import io
@@ -8,13 +8,13 @@ from autograder.grading.grades import Grade
 from autograder.grading.reports.class_report import Facts, View
 
 HEAD = ("student", "name", "section", "marker", "handed_in", "total", "points", "marks", "extra_credit", "late_hours", "penalty")
-# some spreadsheets read the full-width and the small ones alike; where a comma stands in numbers, cells end at a semicolon
+# some spreadsheets treat full-width and small signs alike, and separate cells at a semicolon where decimals use a comma
 _SIGNS = r"\s*[=+\-@\t\r\n＝＋－＠﹦﹢﹣﹫]"
 _FORMULA, _BEHIND = re.compile(_SIGNS), re.compile(rf"(?<=[;\t])(?={_SIGNS})")
 
 
 def cell(text: str | float | None) -> str:
-    """What stands in a cell of a spreadsheet: numbers as they are, text that cannot become a formula.
+    """Return the content of a spreadsheet cell: numbers as they are, and text that cannot become a formula.
 
     >>> [cell(x) for x in ("Ann", "=1+1", "＝1+1", "-x", "a; =1+1", 3.50, -1.0, None)]
     ['Ann', "'=1+1", "'＝1+1", "'-x", "a;' =1+1", '3.5', '-1', '']
@@ -29,7 +29,7 @@ def cell(text: str | float | None) -> str:
 
 
 def table(shown: View) -> str:
-    """The table as CSV: what the student's page says, what waits, remarks; for each exercise its marks and what went wrong."""
+    """Return the table as CSV: what the student's page says, what waits, remarks, and each exercise's marks and mistake."""
     exercises = [each.exercise for each in shown.passed]
     head = [*HEAD, "waiting", "remarks", *(word for name in exercises for word in (name, f"{name}: mistake"))]
     rows: list[list[str | float | None]] = []

@@ -1,11 +1,10 @@
-"""What a student gets back: their notebook as one page, with panels, marks and comments. Nothing in it is live.
+"""Write a student's feedback: their notebook as one page, with panels, marks and comments. Nothing on it is live.
 
-It begins with five lines (marks, what went wrong, what was carried forward, what to look at next, how to ask), then the table of
-marks, then the student's own cells with their panels. The lesson's own text is folded. Where no answer was found at all, what was
-said of reading the submission is what went wrong.
-
-Pages of our own, not nbconvert's: student content is escaped here, cell by cell, and the lesson's text, which is the
-same for everybody, is made into HTML once for the class.
+The page begins with five lines (marks, what went wrong, what was carried forward, what to look at next, how to ask),
+followed by the table of marks and the student's own cells with their panels. The lesson's own text is folded. If no answer
+was found at all, the notes on reading the submission stand for what went wrong. The pages don't use nbconvert: student
+content is escaped here, cell by cell, and the lesson's text, which is the same for everybody, is converted to HTML once per
+class.
 """
 
 import functools
@@ -27,17 +26,17 @@ from autograder.notebooks import pictures
 from autograder.notebooks.html_page import POLICY, coloured, document, markdown
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
-MAX_PROSE = 8_000  # characters of a learner's Markdown on a page: a renderer takes cubic time over some, so the rest stays text
-MAX_LETTER = 1500  # characters: some mail programs cut a longer one
-MOST_WRONG = 3  # answers named in the summary; the table names them all
-MOST_SAID = 2  # notes on reading that stand in the summary where no answer was found; the rest follow the table
+MAX_PROSE = 8_000  # characters of a learner's Markdown per page; some take a renderer cubic time, so the rest stays text
+MAX_LETTER = 1500  # characters, because some mail programs cut longer letters
+MOST_WRONG = 3  # answers named in the summary; the table names all
+MOST_SAID = 2  # notes on reading in the summary if no answer was found; the rest follow the table
 Marks = Mapping[str, Mark]
 States = Mapping[str, ExerciseRow]
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of the table of marks: the cell's `id`, its title as `label`, its mark as `shown`, what the grader knows of it."""
+    """A row in the table of marks: the cell's `id`, its title as `label`, its mark as `shown`, what the grader knows about it."""
 
     id: str
     label: str
@@ -57,7 +56,7 @@ class _Row:
 
     @property
     def says(self) -> str:
-        """What went wrong, in the panel's words; nothing for a right answer."""
+        """What went wrong, in the panel's words; empty for a right answer."""
         return self.state.headline if self.state and self.lost else ""
 
 
@@ -77,7 +76,7 @@ class _Summary:
 
 @dataclass(frozen=True)
 class _Part:
-    """A cell on the page: its `text` made into HTML, base64 `pictures` below, its `outputs`, a `comment` by hand."""
+    """A cell on the page: its `text` as HTML, base64 `pictures` below, its `outputs`, a `comment` by hand."""
 
     id: str
     text: str
@@ -89,7 +88,7 @@ class _Part:
 
 
 class Pages:
-    """Feedback pages for one assignment, as `released`."""
+    """Writes the feedback pages for one assignment, as `released`."""
 
     def __init__(self, released: Any, contact: str = ""):
         """`contact` is the address for requests to look at a mark again."""
@@ -115,10 +114,11 @@ class Pages:
         marked_late: bool = False,
         seconds: float = bounded.READ_S,
     ) -> str:
-        """The page for `student`: the marked `notebook`, `marks` by grade_id, the `grade` they come to, `notes` on reading.
+        """Return the page for `student`: the marked `notebook`, `marks` by grade_id, the resulting `grade`, `notes` on reading.
 
         `states` say how each exercise went; without them the summary names no mistake. `called` is the student's name, and
-        `marked_late` what the learning platform says of the time. `seconds` of a processor go into reading their texts, at most.
+        `marked_late` is the learning platform's verdict on the time. Reading the student's texts takes at most `seconds` of
+        processor time.
         """
         wanted, prose = [], 0
         for cell in notebook.cells:
@@ -153,13 +153,13 @@ class Pages:
             drawn = [kinds["image/png"] for kinds in cell.get("attachments", {}).values() if "image/png" in kinds]
             ours = cell.source in self._given and not is_answer(cell)
             return _Part(name, text, drawn, comment=comment, folded=ours, heading=_heading(cell.source) if ours else "")
-        if exercise_of(cell):  # the grader's own output of a grade cell: the only HTML that is shown as such
+        if exercise_of(cell):  # the grader's own output of a grade cell, the only HTML that is shown as HTML
             panels = (str(output.get("data", {}).get("text/html", "")) for output in cell.outputs)
             return _Part(name, Markup("").join(map(Markup, panels)))
         return _Part("", text, outputs=cell.outputs, comment=comment, folded=cell.source in self._given and not is_answer(cell))
 
     def _made(self, cell: Any, made: Mapping[bounded.Task, str]) -> Markup:
-        """The cell's source as HTML: a learner's as the reader of texts made it in time, else as plain text."""
+        """Return the cell's source as HTML; a learner's text stays plain if the reader of texts didn't finish it in time."""
         if cell.source not in self._given:
             found = made.get(_task(cell))
             return Markup("<pre>{}</pre>").format(cell.source) if found is None else Markup(found)
@@ -167,13 +167,13 @@ class Pages:
 
 
 def _task(cell: Any) -> bounded.Task:
-    """What the reader of texts is asked: a cell's text without its pictures, which follow it."""
+    """Return the task for the reader of texts: a cell's text without its pictures, which follow it."""
     kind = "markdown" if cell.cell_type == "markdown" else "coloured"
     return bounded.Task(kind, pictures.without(cell.source) if "attachments" in cell else str(cell.source))
 
 
 def titles(released: Any) -> dict[str, str]:
-    """What each graded cell of the `released` notebook is called, by grade_id: the heading above it."""
+    """Return the title of each graded cell in the `released` notebook, by grade_id: the heading above it."""
     found, heading = {}, ""
     for cell in released.cells:
         if cell.cell_type == "markdown":
@@ -187,13 +187,13 @@ def titles(released: Any) -> dict[str, str]:
 
 
 def _heading(source: str) -> str:
-    """The last heading in a Markdown cell, without code marks; "" where there is none."""
+    """Return the last heading in a Markdown cell, without code marks, or "" if there is none."""
     found = re.findall(r"^#{1,6} +(.+)$", source, re.MULTILINE)
     return found[-1].replace("`", "").strip() if found else ""
 
 
 def _summary(rows: Sequence[_Row]) -> _Summary:
-    """What the page says first about `rows`."""
+    """Return the summary of `rows` for the top of the page."""
     by_name = {row.exercise: row for row in rows if row.exercise}
     carried = [
         (row, " and ".join(by_name[name].label if name in by_name else name for name in row.state.carried))
@@ -235,7 +235,7 @@ def _row(cell: Any, marks: Marks, grade: Grade, names: Mapping[str, str], states
 
 
 def _letter(contact: str, title: str, student: str, lost: Sequence[_Row]) -> str:
-    """The address of a letter to ask for another look: it lists the marks below their points, with room to say why."""
+    """Return a mailto link that asks for another look: it lists the marks below their points, with room to say why."""
     if not contact or not lost:
         return ""
     asked = (f"{row.label} ({row.shown.split()[0]} of {row.points:g}): " for row in lost)
@@ -245,7 +245,7 @@ def _letter(contact: str, title: str, student: str, lost: Sequence[_Row]) -> str
 
 
 def lateness(grade: Grade) -> str:
-    """How late, and what the student's late days cover.
+    """Return how late the submission is, and what the student's late days cover.
 
     >>> lateness(Grade("ada", "01", late_s=90_000.0, late_days=1))
     'handed in 25 hours late, 1 late day used'

@@ -1,9 +1,9 @@
-"""The feedback pages in one zip file that a learning platform takes back: each under a name by which it finds the student.
+"""Pack the feedback pages into a zip that a learning platform takes back, each under a name that identifies the student.
 
-In: the pages in `feedback/`, and the download from which the submissions were collected. Out: a zip, and who is not in it.
-Moodle (*Upload multiple feedback files in a zip*) looks for `Ann Smith_4711_assignsubmission_file_...` and Canvas (*Re-upload
-submissions*) for the numbers of the student and of the file in `smithann_4711_815_...`. Where the download is a folder with a
-folder for each student, the zip has the same. No name in the zip is a student's own text.
+In: the pages in `feedback/`, and the download from which the submissions were collected. Out: a zip, and the students left
+out. Moodle (*Upload multiple feedback files in a zip*) looks for `Ann Smith_4711_assignsubmission_file_...`, and Canvas
+(*Re-upload submissions*) for the numbers of the student and of the file in `smithann_4711_815_...`. If the download has a
+folder for each student, so does the zip. No name in the zip is a student's own text.
 """
 
 import zipfile
@@ -21,7 +21,7 @@ from autograder.grading.write_results import place
 
 @dataclass(frozen=True)
 class Packed:
-    """The zip that was written, how many pages are in it, and the students whose page is not."""
+    """The zip that was written, its number of pages, and the students left out."""
 
     path: Path
     pages: int
@@ -29,9 +29,9 @@ class Packed:
 
 
 def pack(root: Path, assignment: str, source: Path, students: list[str]) -> Packed:
-    """Put the pages of `students` into `reports/<assignment>_feedback.zip`, under the names of the download `source`.
+    """Pack the pages of `students` into `reports/<assignment>_feedback.zip`, under the names in the download `source`.
 
-    Raises CourseError where `source` does not exist or holds nobody's work.
+    Raises CourseError if `source` does not exist or holds none of their work.
     """
     if not source.exists():
         raise CourseError(f"expected the download that you collected at {source}, found none.")
@@ -58,7 +58,7 @@ def pack(root: Path, assignment: str, source: Path, students: list[str]) -> Pack
 
 
 def name_for(hit: Hit, assignment: str) -> str | None:
-    """The name under which the platform finds whose page it is; None where it has no way to."""
+    """Return the name by which the platform identifies the student, or None if it cannot."""
     top = hit.file.path.partition("/")[0]
     if match := MOODLE.fullmatch(top):
         return f"{match['name']}_{match['id']}_assignsubmission_file_{assignment}.html"

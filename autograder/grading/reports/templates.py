@@ -1,4 +1,4 @@
-"""The templates of this folder. Whatever is put into one is escaped, unless this file says that it is HTML."""
+"""Load this folder's templates. Inserted values are escaped unless this file declares them to be HTML."""
 
 import functools
 from pathlib import Path
@@ -13,10 +13,10 @@ from autograder.diagnosis.panel import inline
 def _environment() -> Environment:
     places = FileSystemLoader(Path(__file__).parent)
     made = Environment(loader=places, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.filters["inline"] = lambda text: Markup(inline(text))  # escapes first, then marks `code` and *emphasis* up
+    made.filters["inline"] = lambda text: Markup(inline(text))  # escapes first, then marks up `code` and *emphasis*
     return made
 
 
 def template(name: str) -> Template:
-    """The template in the file `name`."""
+    """Return the template in the file `name`."""
     return _environment().get_template(name)

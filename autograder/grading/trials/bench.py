@@ -1,6 +1,7 @@
-"""`attn bench grading`: the same class by plain `nbgrader autograde` and by `attn grade`, on this machine, one after the other.
+"""Compare plain `nbgrader autograde` with `attn grade` on the same class and machine, one after the other (`attn bench
+grading`).
 
-Each runs as a user would run it, in a process of its own, start-up included. The figures to quote are the ratios.
+Each runs as a user would run it, in a separate process, start-up included. Quote the ratios rather than the times.
 """
 
 import os
@@ -24,9 +25,10 @@ from autograder.sandbox import Limits, choose_tier
 
 
 def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -> dict[str, Any]:
-    """Time both graders on a class of `students`; wall and CPU seconds, ratios (plain by ours), and whether scores agree.
+    """Time both graders on a class of `students`. Returns wall and CPU seconds, ratios (plain / ours), and whether scores
+    agree.
 
-    With `feedback` both write their feedback pages too. Raises CourseError where one of the two fails.
+    With `feedback` both also write their feedback pages. Raises CourseError if one of them fails.
     """
     if students < 1:
         raise CourseError(f"expected at least one student, got {students}.")
@@ -57,7 +59,7 @@ def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -
 
 
 def growth(lesson: Lesson, sizes: Sequence[int], *, workers: int) -> list[dict[str, float]]:
-    """How the cost of `attn grade --feedback` grows with the class: a row for each size, smallest first."""
+    """Measure how the cost of `attn grade --feedback` grows with the class. Returns a row per size, smallest first."""
     rows = []
     for students in sorted(sizes):
         with tempfile.TemporaryDirectory(prefix="attn-bench-") as temporary:
@@ -77,10 +79,10 @@ def _attn_grade(lesson: Lesson, workers: int, *, feedback: bool) -> list[str]:
 
 
 def _make_course(root: Path, lesson: Lesson, students: int) -> None:
-    """A course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank.
+    """Make a course folder with one lesson, a gradebook, and honest submissions: right, mistaken, some blank.
 
-    Neither follow-through nor partial credit: plain nbgrader knows neither, and both are to do the same work and come to the
-    same scores.
+    It has neither follow-through nor partial credit, because plain nbgrader knows neither and both must do the same work and
+    reach the same scores.
     """
     twin.make(root, [lesson])
     (root / FILE).unlink()
@@ -100,7 +102,7 @@ def _make_course(root: Path, lesson: Lesson, students: int) -> None:
 
 
 def _keys(lesson: Lesson) -> set[str]:
-    """The keys of `[keeps]` for which a wrong answer of the lesson would keep a share."""
+    """Return the keys of `[keeps]` for which a wrong answer in the lesson would keep a share."""
     return {
         f"{lesson.name}.{exercise}{name if name.startswith('[') else f'.{name}'}"
         for exercise, shares in lesson.shares().items()
@@ -109,7 +111,7 @@ def _keys(lesson: Lesson) -> set[str]:
 
 
 def _notebook(root: Path, lesson: Lesson, exercises: Sequence[Exercise], number: int) -> Any:
-    """All right, or, three times of four, with a mistake in one exercise."""
+    """Return a perfect notebook or, for three numbers out of four, one with a mistake in one exercise."""
     notebook = demo.perfect(root, lesson)
     exercise = exercises[number % len(exercises)]
     mistakes = [text for known in exercise.misconceptions if (text := demo.as_source(exercise, known))]
@@ -119,7 +121,7 @@ def _notebook(root: Path, lesson: Lesson, exercises: Sequence[Exercise], number:
 
 
 def _time(root: Path, commands: Sequence[Sequence[str]]) -> tuple[float, float, float]:
-    """Wall and CPU seconds of `commands`, with all that they start, and the time of day at which they began."""
+    """Return wall and CPU seconds of `commands`, including all that they start, and the time of day at the start."""
     paths = [str(course_root().parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "ATTN_COURSE": str(root), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
@@ -135,7 +137,7 @@ def _time(root: Path, commands: Sequence[Sequence[str]]) -> tuple[float, float, 
 
 
 def _scores(root: Path, lesson: Lesson) -> dict[str, float]:
-    """The autograded score of each student in the gradebook."""
+    """Return the autograded score of each student in the gradebook."""
     from nbgrader.api import Gradebook
 
     with Gradebook(f"sqlite:///{root / 'gradebook.db'}") as gradebook:
@@ -146,7 +148,7 @@ def _scores(root: Path, lesson: Lesson) -> dict[str, float]:
 
 
 def _worker_memory(root: Path, lesson: Lesson) -> float:
-    """What a warm sandbox for the lesson holds in memory, in MiB; submissions share it until they write."""
+    """Return the memory of a warm sandbox for the lesson in MiB. Submissions share it until they write."""
     setup = setup_for(read_release(root, lesson.name), Limits(), given_paths())
     with setup.sandbox(choose_tier()) as sandbox:
         return sandbox.memory_bytes() / 2**20

@@ -1,18 +1,20 @@
-"""`attn verify --blind FILE`: how does the grader speak of answers that its authors have not seen?
+"""Show how the grader describes answers that its authors have not seen (`attn verify --blind FILE`).
 
-In: a file of labelled answers, last year's real ones, or some written from the released notebooks alone. Out: what the panel
-said of each, and a table. Every answer runs in the sandbox, in a fresh copy of its lesson's release in which all other
-exercises are solved, so that what is told is about this answer.
+In: a file of labelled answers, last year's real ones or some written from the released notebooks alone. Out: what the panel
+said about each, and a table. Every answer runs in the sandbox, in a fresh copy of its lesson's release in which all other
+exercises are solved, so the result is about this answer only.
 
-The file is a Python script in cells; the first line of each says what it is:
+The file is a Python script in cells, and the first line of each cell labels it:
 
     # %% scaled_dot_product.sdpa wrong single: divides by d instead of its root
     def sdpa(Q, K, V): ...
+
     # %% scaled_dot_product.sdpa right: einsum throughout
     # %% masking.masked_sdpa wrong double public: softmax over queries, and the mask inverted
 
-Whether a name that was said is the truth is for a person to read; the command counts what needs no judgement.
-What `check` finds by changing the learner's own code (`diagnosis.repair`) is not among it: the sandbox only answers probes.
+Whether a reported name is the truth is for a person to decide; the command counts what needs no judgement. Repairs that
+`check` finds by changing the learner's own code (`diagnosis.repair`) are not included, because the sandbox only answers
+probes.
 """
 
 import re
@@ -36,7 +38,7 @@ OUTCOMES = ("full marks", "named for certain", "named with a hedge", "told what 
 
 @dataclass(frozen=True)
 class Labelled:
-    """One answer, and what its author says of it."""
+    """One answer, and what its author says about it."""
 
     lesson: str
     exercise: str
@@ -48,7 +50,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Told:
-    """What the grader said of an answer; `named` are the ids of the mistakes that it recorded."""
+    """What the grader said about an answer; `named` holds the ids of the mistakes that it recorded."""
 
     answer: Labelled
     outcome: str
@@ -60,7 +62,7 @@ class Told:
 
 
 def read(path: Path) -> list[Labelled]:
-    """The answers in the file. Raises CourseError at a heading that cannot be read, with its line."""
+    """Return the answers in the file. Raises CourseError with the line of a heading that cannot be read."""
     found: list[Labelled] = []
     lines = path.read_text(encoding="utf-8").splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("# %%")]
@@ -78,7 +80,7 @@ def read(path: Path) -> list[Labelled]:
 
 
 def chosen(answers: Sequence[Labelled], words: Sequence[str]) -> list[Labelled]:
-    """The answers to the exercises that `words` name: a lesson, `lesson.exercise` or an exercise; all where there are none."""
+    """Return the answers to the exercises in `words` (a lesson, `lesson.exercise` or an exercise), or all if there are none."""
     lessons = {answer.lesson for answer in answers}
     exercises = {name for answer in answers for name in (answer.exercise, f"{answer.lesson}.{answer.exercise}")}
     wanted = {word if word in exercises | lessons else find_lesson(word).slug for word in words}
@@ -86,7 +88,7 @@ def chosen(answers: Sequence[Labelled], words: Sequence[str]) -> list[Labelled]:
 
 
 def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:
-    """What the grader says of each answer, lesson by lesson."""
+    """Yield what the grader says about each answer, lesson by lesson. Raises CourseError for an unknown exercise."""
     for lesson in dict.fromkeys(answer.lesson for answer in answers):
         name = find_lesson(lesson).name
         scheme = make_mark_scheme(course_root(), name)
@@ -114,7 +116,7 @@ def _told(answer: Labelled, report: Report) -> Told:
 
 
 def outcome_of(report: Report) -> str:
-    """Which of `OUTCOMES` a report is."""
+    """Return the entry of `OUTCOMES` that fits a report."""
     if report.score >= report.points:
         return "full marks"
     if report.known:
@@ -125,7 +127,7 @@ def outcome_of(report: Report) -> str:
 
 
 def tally(told: Sequence[Told]) -> dict[str, Counter[str]]:
-    """How often each outcome: for the right answers, for all wrong ones, and for each tag of these."""
+    """Count the outcomes for the right answers, for all wrong ones, and for each tag of the wrong ones."""
     rows: dict[str, Counter[str]] = {"right": Counter(), "wrong": Counter()}
     for one in told:
         groups = ["right"] if one.answer.right else ["wrong", *one.answer.tags]

@@ -1,6 +1,6 @@
-"""`attn demo`: a class of eight, from perfect to hostile, graded end to end, each with the score that it deserves.
+"""Grade a class of eight, from perfect to hostile, end to end, and compare with the scores they deserve (`attn demo`).
 
-What each deserves is computed here without the sandbox or nbgrader, so agreement is evidence for the whole pipeline.
+The deserved scores are computed here without the sandbox or nbgrader, so agreement is evidence for the whole pipeline.
 """
 
 import ast
@@ -35,7 +35,9 @@ _PASTEABLE = {"np", "torch", "math", "F"}
 
 
 def run(folder: Path | None, *, unsafe: bool = False) -> tuple[ClassReport, dict[str, float]]:
-    """Make the class in `folder` (default: a temporary one), grade it; the report and what each student deserves."""
+    """Make the class in `folder` (default: a temporary one) and grade it. Returns the report and the score each student
+    deserves.
+    """
     if folder is not None:
         return _run(folder.resolve(), unsafe)
     with tempfile.TemporaryDirectory(prefix="attn-demo-") as temporary:
@@ -43,7 +45,7 @@ def run(folder: Path | None, *, unsafe: bool = False) -> tuple[ClassReport, dict
 
 
 def as_deserved(graded: ClassReport, expected: dict[str, float]) -> bool:
-    """Whether every student got exactly what they deserve."""
+    """Return whether every student got exactly the deserved score."""
     return {row.student: row.score for row in graded.rows} == expected
 
 
@@ -58,7 +60,7 @@ def _run(folder: Path, unsafe: bool) -> tuple[ClassReport, dict[str, float]]:
 
 
 def _lesson() -> Lesson:
-    """The lesson that course.toml names, or the first that has more than predictions."""
+    """Return the lesson that course.toml names, or the first with more than predictions. Raises CourseError if there is none."""
     if named := settings().demo:
         return find_lesson(named)
     found = next((lesson for lesson in lessons() if lesson.in_code()), None)
@@ -68,7 +70,7 @@ def _lesson() -> Lesson:
 
 
 def make_class(root: Path, lesson: Lesson) -> dict[str, float]:
-    """Write eight submissions below `root/submitted`; what each deserves, by student."""
+    """Write eight submissions below `root/submitted`, and return the score each student deserves."""
     exercises = lesson.in_code()
     total = round(sum(e.points for e in lesson.exercises()), 2)
     last = exercises[-1]  # nothing else builds on the last exercise, so breaking it costs exactly its points
@@ -91,7 +93,7 @@ def make_class(root: Path, lesson: Lesson) -> dict[str, float]:
 
 
 def perfect(root: Path, lesson: Lesson) -> Any:
-    """The release of `lesson` in the course folder `root` with every exercise answered right."""
+    """Return the release of `lesson` in the course folder `root` with every exercise answered correctly."""
     notebook = read_release(root, lesson.name)
     answers = {grade_id(cell): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     for exercise in lesson.exercises():
@@ -101,9 +103,9 @@ def perfect(root: Path, lesson: Lesson) -> Any:
 
 
 def _with_misconceptions(root: Path, lesson: Lesson, exercises: Sequence[Exercise]) -> tuple[Any, float]:
-    """A learner with a misconception in every exercise that has one to paste, and what the hidden probes leave of their points.
+    """Return a notebook with a misconception in every exercise that has a pasteable one, and the points it deserves.
 
-    Their right answers may build on their wrong ones, so the answers are run together, here, and graded one by one.
+    Right answers may depend on wrong ones, so the answers are run together here and graded one by one.
     """
     notebook = perfect(root, lesson)
     for exercise in exercises:
@@ -118,7 +120,7 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: Sequence[Exercis
     scores = {name: grade_here(record, namespace[name]).score for name, record in records.items()}
     failing = [name for name, record in records.items() if scores[name] < record.points]
     sources = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
-    for place, name in enumerate(failing):  # once more, with the earlier ones right, as `follow_through` does
+    for place, name in enumerate(failing):  # again with the earlier answers right, as `follow_through` does
         again = {**namespace}
         for other in failing[:place]:
             exec(sources[other], again)
@@ -131,7 +133,7 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: Sequence[Exercis
 
 
 def as_source(exercise: Exercise, mistake: Misconception) -> str | None:
-    """The misconception as a learner would have written it, or None where it leans on helpers of its module."""
+    """Return the misconception as a learner would have written it, or None if it depends on helpers in its module."""
     answer = mistake.answer
     if not inspect.isfunction(answer):
         return None
@@ -172,7 +174,7 @@ def _changed(notebook: Any, change: Callable[[Any], None]) -> Any:
 
 
 def submit(root: Path, lesson: Lesson, student: str, notebook: Any) -> None:
-    """Write `notebook` as what `student` handed in."""
+    """Write `notebook` as the submission of `student`."""
     path = root / "submitted" / student / lesson.name / f"{lesson.name}.ipynb"
     path.parent.mkdir(parents=True)
     path.write_text(nbformat.writes(notebook), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A course folder beside this course: the same lessons, exercises and answers, and a gradebook and submissions of its own."""
+"""Make a course folder beside this course, with the same lessons, exercises and answers but its own gradebook and submissions."""
 
 import shutil
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from autograder.authoring.course import FILE, Lesson, course_root, references_fo
 
 
 def make(root: Path, lessons: Sequence[Lesson]) -> None:
-    """Make the twin at `root`; of `lessons` it gets its own source and release, all else is shared by links."""
+    """Make the twin at `root`. It gets copies of the source and release of `lessons`, and links to everything else."""
     course = course_root()
     root.mkdir(parents=True, exist_ok=True)
     for lesson in lessons:

@@ -1,7 +1,7 @@
-"""Run a notebook's cells in this process as Jupyter would, and keep what they show. Used in the sandbox only.
+"""Run a notebook's cells in this process as Jupyter would, and record what they show. Used in the sandbox only.
 
-A plain IPython shell without history, colours or event loop. An errored cell does not stop the next one, as in
-`nbgrader autograde`; a cell that runs too long is interrupted. Figures appear through Matplotlib's inline backend.
+The shell is a plain IPython shell without history, colours or an event loop. As in `nbgrader autograde`, an error in one
+cell doesn't stop the next one. A cell that runs too long is interrupted. Figures appear through Matplotlib's inline backend.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from traitlets.config import Config
 from autograder.sandbox.budget import shorter
 
 KEPT = ("text/plain", "image/png")
-WORKED = 0.75  # of its seconds: who has had so much of a processor has not stood in line
-PROBE_S = 0.03  # of processor time: some time slices, after which the kernel lets others run
+WORKED = 0.75  # fraction of a cell's seconds; a cell with this much processor time did not have to wait for a processor
+PROBE_S = 0.03  # processor seconds: a few time slices, after which the kernel lets other processes run
 Output = dict[str, Any]
 _OWN = re.compile(r"<ipython-input-\d+-[0-9a-f]+>")
 
@@ -38,13 +38,13 @@ class CellTimeout(KeyboardInterrupt):
 
 @dataclass
 class Recorder:
-    """What the running cell has shown, in nbformat's words; `left` bytes more are kept in the whole submission."""
+    """Records what the running cell shows, in nbformat's words. The whole submission may add `left` more bytes."""
 
     left: int
     outputs: list[Output] = field(default_factory=list)
 
     def stream(self, name: str, text: str) -> None:
-        """Text on stdout or stderr, joined with what came just before on the same stream."""
+        """Record text on stdout or stderr, joining it to the previous text on the same stream."""
         if self.left <= 0 or not text:
             return
         text = self._fit(text)
@@ -54,20 +54,20 @@ class Recorder:
             self.outputs.append({"output_type": "stream", "name": name, "parts": [text]})
 
     def display(self, data: dict[str, Any]) -> None:
-        """A displayed object; kinds other than text and PNG are dropped."""
+        """Record a displayed object. Only its text and PNG versions are kept."""
         kept = {kind: self._fit(value) for kind, value in data.items() if kind in KEPT and isinstance(value, str)}
         if isinstance(picture := data.get("image/png"), str) and kept.get("image/png") != picture:
-            del kept["image/png"]  # half a picture is none
+            del kept["image/png"]  # a truncated picture is useless
         if kept and self.left > 0:
             self.outputs.append({"output_type": "display_data", "data": kept})
 
     def error(self, name: str, value: str, traceback: list[str]) -> None:
-        """The exception that ended the cell."""
+        """Record the exception that ended the cell."""
         lines = [self._fit(line) for line in traceback[:100]]
         self.outputs.append({"output_type": "error", "ename": name[:200], "evalue": self._fit(value), "traceback": lines})
 
     def take(self) -> list[Output]:
-        """The outputs so far, and a clean start."""
+        """Return the outputs so far and start afresh."""
         taken, self.outputs = self.outputs, []
         for output in taken:
             if "parts" in output:
@@ -76,12 +76,12 @@ class Recorder:
 
     def _fit(self, text: str) -> str:
         kept = text[: max(self.left, 0)]
-        self.left -= len(kept.encode("utf-8", "replace")) + 16  # empty texts cost as well, so their number is bounded
+        self.left -= len(kept.encode("utf-8", "replace")) + 16  # empty texts cost something too, which bounds their number
         return kept
 
 
 class Stream:
-    """A stand-in for sys.stdout or sys.stderr; `record` is None where nobody reads what is printed."""
+    """Stand in for sys.stdout or sys.stderr. `record` is None if nobody reads what is printed."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -103,7 +103,7 @@ class Stream:
             self.write(line)
 
     def flush(self) -> None:
-        """Nothing is buffered."""
+        """Do nothing, because nothing is buffered."""
 
     def isatty(self) -> bool:
         return False
@@ -132,35 +132,35 @@ class _Hook(DisplayHook):
     recorder: Recorder
 
     def write_output_prompt(self) -> None:
-        """No `Out[1]: `."""
+        """Print no `Out[1]: `."""
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
         self.recorder.display(format_dict)
 
     def finish_displayhook(self) -> None:
-        """No blank line."""
+        """Print no blank line."""
 
 
 class Shell(InteractiveShell):
-    """An IPython shell that records instead of printing."""
+    """An IPython shell that records outputs instead of printing them."""
 
     recorder: Recorder
     folders: tuple[str, ...] = ()
-    run: Any = InteractiveShell.run_cell  # IPython leaves it without types
+    run: Any = InteractiveShell.run_cell  # IPython leaves it untyped
     display_pub_class = Type(_Publisher)
     displayhook_class = Type(_Hook)
 
     def enable_gui(self, gui: str | None = None) -> None:
-        """No event loop here, so `%matplotlib qt` is harmless."""
+        """Do nothing: there is no event loop, so `%matplotlib qt` is harmless."""
 
     def _showtraceback(self, etype: type, evalue: BaseException, stb: list[str]) -> None:
         name = getattr(etype, "__name__", "Error")
-        if name == "_IncompleteInputError":  # a SyntaxError, as IPython gets it from Python 3.13's parser
+        if name == "_IncompleteInputError":  # how IPython sees a SyntaxError from Python 3.13's parser
             name = "SyntaxError"
         self.recorder.error(name, self.short(_safely(evalue)), [self.short(str(line)) for line in stb])
 
     def short(self, text: str) -> str:
-        """`text` without what says nothing to a learner: folders of Python and its packages, IPython's names of cells."""
+        """Shorten paths of Python and its packages, and IPython's cell names, in `text`."""
         text = _OWN.sub("your cell", text)
         for folder in self.folders:
             text = text.replace(folder, "…/")
@@ -168,19 +168,19 @@ class Shell(InteractiveShell):
 
 
 def make_shell(output_bytes: int) -> Shell:
-    """The shell, once per warm worker; each submission gets a forked copy."""
+    """Create the shell, once per warm worker. Each submission gets a forked copy."""
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.cache_size = 1000
     config.InteractiveShell.xmode = "Context"
-    main = types.ModuleType("__main__")  # so that classes the learner defines can be found again by name (pickle, dataclasses)
+    main = types.ModuleType("__main__")  # pickle and dataclasses look up the learner's classes here by name
     sys.modules["__main__"] = main
     shell = Shell.instance(config=config, user_module=main)
     shell.recorder = Recorder(output_bytes)
     known = {f"{os.path.normpath(path)}/" for path in sys.path if os.path.isabs(path)}
     known |= {f"{sys.prefix}/"}
-    known |= {compress_user(folder) for folder in known}  # IPython writes ~ for the home folder, which may be above them
+    known |= {compress_user(folder) for folder in known}  # IPython writes ~ for the home folder, which may contain them
     shell.folders = tuple(sorted(known, key=len, reverse=True))
     for part in (shell.display_pub, shell.displayhook):
         vars(part)["recorder"] = shell.recorder
@@ -193,10 +193,10 @@ Asked = tuple[int, str, float]
 def run(
     shell: Shell, cells: list[Asked], *, cell_s: float, own_s: float, until: float, patience: float = 1.0
 ) -> Iterator[tuple[int, str, list[Output]]]:
-    """Run each `(index, source, seconds)`; yields `(index, status, outputs)`, status "ok", "error", "timeout" or "not run".
+    """Run each `(index, source, seconds)` and yield `(index, status, outputs)`.
 
-    All have `own_s` seconds together, and end by the clock at `until`. One that stands in line for a processor has up to
-    `patience` times its seconds.
+    `status` is "ok", "error", "timeout" or "not run". All cells together have `own_s` seconds and must end by the clock time
+    `until`. A cell that has to wait for a processor may take up to `patience` times its seconds.
     """
     recorder = shell.recorder
     for index, source, limit_s in cells:
@@ -212,9 +212,10 @@ def run(
 
 
 class _Line:
-    """Whether a cell that has had its seconds has spent them in line: others have the processors, and it is put off each time.
+    """Tells whether a cell that used up its seconds spent them waiting for a processor.
 
-    Where there is no /proc to ask (Landlock), this is what the kernel tells a process about itself.
+    A waiting cell is preempted by other processes again and again, and the kernel reports this to the process itself. That
+    matters because under Landlock there is no /proc to ask.
     """
 
     def __init__(self, seconds: float, most: float) -> None:
@@ -222,7 +223,7 @@ class _Line:
         self._began, self._put_off = time.process_time(), _put_off()
 
     def more_s(self) -> float:
-        """The seconds to wait on; 0 where it has had a processor, sleeps, or has waited long enough."""
+        """Return how many seconds to keep waiting: 0 if the cell has had a processor, sleeps, or has waited long enough."""
         missing, before = self._enough - (time.process_time() - self._began), self._put_off
         self._put_off = _put_off()
         stood = missing > 0 and (self._put_off > before or (_has_children() and _is_contended()))
@@ -230,7 +231,7 @@ class _Line:
 
 
 def _has_children() -> bool:
-    """Return whether a program that the cell started (`!pip install numpy`) still runs."""
+    """Return whether a program that the cell started (`!pip install numpy`) is still running."""
     try:
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     except ChildProcessError:
@@ -238,10 +239,10 @@ def _has_children() -> bool:
 
 
 def _is_contended() -> bool:
-    """Return whether a short piece of work is put off for others: then a child of this process, which waits, is put off too.
+    """Return whether other processes preempt a short piece of work, in which case a child of this process has to wait too.
 
-    The kernel tells a process what it used, but of its children only after their end. From outside, how long each of
-    them waited is known, and no cell gets more than that (`autograder.sandbox.own_time`).
+    The kernel reports what children used only after they end. From outside, the waiting time of each child is known, and no
+    cell gets more than that (`autograder.sandbox.own_time`).
     """
     before, wall, used = _put_off(), time.monotonic(), time.process_time()
     while time.process_time() - used < PROBE_S:
@@ -250,7 +251,7 @@ def _is_contended() -> bool:
 
 
 def _worked_s() -> float:
-    """The processor seconds of this process and of those that it started and that have ended."""
+    """Return the processor seconds of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 
@@ -263,12 +264,12 @@ def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float, most
     line = _Line(seconds, most)
 
     def interrupt(*_: object) -> None:
-        __tracebackhide__ = True  # IPython then shows the learner's line last
+        __tracebackhide__ = True  # makes IPython show the learner's line last
         if not fired and (more := line.more_s()) > 0:
             signal.setitimer(signal.ITIMER_REAL, more)
             return
         fired.append(True)
-        signal.setitimer(signal.ITIMER_REAL, 1.0)  # again, where a bare `except:` swallowed it
+        signal.setitimer(signal.ITIMER_REAL, 1.0)  # fires again if a bare `except:` swallowed it
         raise CellTimeout(f"the cell was interrupted after {seconds:.0f} s")
 
     sys.stdout, sys.stderr = Stream("stdout", recorder), Stream("stderr", recorder)
@@ -278,7 +279,7 @@ def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float, most
         signal.setitimer(signal.ITIMER_REAL, seconds)
         result = shell.run(source, store_history=True)
         status = "ok" if result.success else "error"
-    except BaseException as error:  # a learner's tampering with the shell must not end the run
+    except BaseException as error:  # a learner who tampers with the shell must not end the run
         with contextlib.suppress(BaseException):
             recorder.error(type(error).__name__, _safely(error), [])
     finally:
@@ -288,7 +289,7 @@ def _run_one(shell: Shell, recorder: Recorder, source: str, seconds: float, most
 
 
 def warm_up(shell: Shell) -> None:
-    """First calls are slow ones: make them here, once, and leave no trace."""
+    """Run a few cells once, because first calls are slow, and leave no trace."""
     shell.run("1 + 1\nprint('warm')\n[i for i in range(3)]", store_history=False, silent=False)
     shell.run("1 / 0", store_history=False)  # loads the traceback formatter
     shell.recorder.take()
@@ -298,5 +299,5 @@ def warm_up(shell: Shell) -> None:
 def _safely(error: BaseException) -> str:
     try:
         return str(error)
-    except BaseException:  # __str__ is the learner's
+    except BaseException:  # `__str__` may be the learner's
         return "(no message)"

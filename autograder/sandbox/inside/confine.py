@@ -1,7 +1,7 @@
-"""Take rights away from the current process, for good: Landlock, seccomp, prctl and resource limits, through ctypes.
+"""Take rights away from the current process for good: Landlock, seccomp, prctl and resource limits, through ctypes.
 
-Linux on x86_64 and aarch64; importing it is harmless elsewhere. Every function raises `ConfineError` where the kernel
-refuses, so a caller that gets past it is confined (nothing here degrades silently).
+Works on Linux on x86_64 and aarch64; importing the module is harmless elsewhere. Every function raises `ConfineError` if the
+kernel refuses, so nothing degrades silently and a caller that gets past the call is confined.
 """
 
 import ctypes
@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-MIN_LANDLOCK = 6  # below it signals are not scoped: a submission could kill every process of its user
+MIN_LANDLOCK = 6  # older versions don't scope signals, so a submission could kill every process of its user
 
-# What Python, NumPy, PyTorch, Matplotlib and their C libraries call for, and nothing else: `strace -f` over the lessons shows it,
-# and older and newer spellings of the same calls are beside it. name: (x86_64, aarch64); None where the machine has no such call
+# The calls that Python, NumPy, PyTorch, Matplotlib and their C libraries make, found with `strace -f` over the lessons, plus
+# older and newer variants of the same calls. name: (x86_64, aarch64); None if the machine has no such call
 ALLOWED: dict[str, tuple[int | None, int | None]] = {
-    # files: mounts or Landlock say which ones, and the disk how much
+    # files: mounts or Landlock restrict which ones, and the disk restricts how much
     "read": (0, 63), "write": (1, 64), "open": (2, None), "creat": (85, None), "openat": (257, 56), "openat2": (437, 437),
     "close": (3, 57), "close_range": (436, 436), "stat": (4, None), "fstat": (5, 80), "lstat": (6, None),
     "newfstatat": (262, 79), "statx": (332, 291), "access": (21, None), "faccessat": (269, 48), "faccessat2": (439, 439),
@@ -32,7 +32,7 @@ ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "lgetxattr": (192, 9), "fgetxattr": (193, 10), "listxattr": (194, 11), "llistxattr": (195, 12), "flistxattr": (196, 13),
     "fadvise64": (221, 223), "readahead": (187, 213), "memfd_create": (319, 279), "dup": (32, 23), "dup2": (33, None),
     "dup3": (292, 24), "fcntl": (72, 25), "ioctl": (16, 29),
-    # pipes, waiting for several of them, and connected pairs of sockets
+    # pipes, waiting on several of them, and connected pairs of sockets
     "pipe": (22, None), "pipe2": (293, 59), "poll": (7, None), "ppoll": (271, 73), "select": (23, None), "pselect6": (270, 72),
     "epoll_create": (213, None), "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, None),
     "epoll_pwait": (281, 22), "epoll_pwait2": (441, 441), "eventfd": (284, None), "eventfd2": (290, 19),
@@ -44,7 +44,7 @@ ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226), "mremap": (25, 216), "msync": (26, 227), "mincore": (27, 232),
     "madvise": (28, 233), "brk": (12, 214), "membarrier": (324, 283), "mseal": (462, 462), "mbind": (237, 235),
     "get_mempolicy": (239, 236),
-    # processes and threads of its own
+    # the process's own processes and threads
     "clone": (56, 220), "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281), "exit": (60, 93),
     "exit_group": (231, 94), "wait4": (61, 260), "waitid": (247, 95), "kill": (62, 129), "tkill": (200, 130),
     "tgkill": (234, 131), "pidfd_open": (434, 434), "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178),
@@ -67,10 +67,10 @@ ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "timer_getoverrun": (225, 109), "timer_delete": (226, 111), "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135),
     "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136), "rt_sigtimedwait": (128, 137), "rt_sigqueueinfo": (129, 138),
     "rt_sigsuspend": (130, 133), "sigaltstack": (131, 132), "restart_syscall": (219, 128), "getrandom": (318, 278),
-    # fewer rights
+    # giving up rights
     "landlock_create_ruleset": (444, 444), "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
 }  # fmt: skip
-# Allowed in bubblewrap alone, where every file but the submission's own is read-only: Landlock does not know these calls, and
+# Allowed only in bubblewrap, where every file but the submission's own is read-only. Landlock doesn't cover these calls, and
 # they work on any file of the same user.
 METADATA: dict[str, tuple[int | None, int | None]] = {
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
@@ -80,12 +80,13 @@ METADATA: dict[str, tuple[int | None, int | None]] = {
     "futimesat": (261, None), "utimensat": (280, 88),
 }  # fmt: skip
 
-# Calls from here on are younger than these lists: there are none, and libraries then fall back to older ones.
+# Calls from here on are newer than these lists. They get ENOSYS, so libraries fall back to older calls.
 NEWER = 467
 
-# TIOCSTI and TIOCLINUX type into somebody's terminal; FS_IOC_SETFLAGS (two widths) and FS_IOC_FSSETXATTR leave a mark on a folder
+# TIOCSTI and TIOCLINUX type into another user's terminal; FS_IOC_SETFLAGS (two widths) and FS_IOC_FSSETXATTR leave a mark on a
+# folder
 _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x40046602, 0x401C5820)
-# F_SETLEASE and F_NOTIFY; then locks: F_GETLK, F_SETLK, F_SETLKW, and F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW
+# F_SETLEASE and F_NOTIFY, then the locks F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK and F_OFD_SETLKW
 _FCNTLS = (1024, 1026, 5, 6, 7, 36, 37, 38)
 _EPERM, _ENOSYS = 1, 38
 _ALLOW, _ERRNO, _KILL, _ASK = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
@@ -95,11 +96,13 @@ _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_BITS, _AND, _RETURN = 0x20, 0x15, 0x35
 
 
 class ConfineError(OSError):
-    """The kernel did not take a right away."""
+    """The kernel refused to take a right away."""
 
 
 def fork(patience_s: float = 5.0) -> int:
-    """fork(2), tried again where another submission of the same user holds all its processes for a moment (Landlock)."""
+    """Call fork(2), retrying for `patience_s` seconds while another submission of the same user holds all its processes
+    (Landlock).
+    """
     until = time.monotonic() + patience_s
     while True:
         try:
@@ -111,7 +114,7 @@ def fork(patience_s: float = 5.0) -> int:
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """prctl(2); raises ConfineError."""
+    """Call prctl(2). Raises ConfineError."""
     padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
     result: int = _libc().prctl(option, *padded)
     if result < 0:
@@ -120,22 +123,22 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def die_with_parent() -> None:
-    """SIGKILL for this process when the thread that forked it ends."""
+    """Have the kernel kill this process (SIGKILL) when the thread that forked it ends."""
     prctl(1, 9)
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent ends become this process's children, so that a double fork escapes nobody."""
+    """Become the parent of descendants whose own parent ends, so a double fork cannot escape."""
     prctl(36, 1)
 
 
 def hide_memory() -> None:
-    """No ptrace, /proc/PID/mem or /proc/PID/fd for other processes of the same user."""
+    """Deny other processes of the same user ptrace, /proc/PID/mem and /proc/PID/fd."""
     prctl(4, 0)
 
 
 def no_new_privileges() -> None:
-    """setuid programs and file capabilities have no effect from here on."""
+    """Make setuid programs and file capabilities ineffective from here on."""
     prctl(38, 1)
 
 
@@ -143,11 +146,11 @@ def no_new_privileges() -> None:
 
 
 def seccomp(*, metadata: bool, listen: bool = False) -> int | None:
-    """Refuse (EPERM) every system call that is not in `ALLOWED`, in every thread; with `metadata` allow `METADATA` too.
+    """Refuse (EPERM) every system call that is not in `ALLOWED`, in every thread. With `metadata`, allow `METADATA` too.
 
-    With `listen` returns the descriptor of a listener that is asked about each refusal and answers it (see
-    `autograder.sandbox.refusals`), or None where the kernel gives none: calls are then refused by the kernel itself, and nobody
-    is told. Until somebody listens, a refused call waits.
+    With `listen`, returns the descriptor of a listener that is asked about each refusal and must answer it (see
+    `autograder.sandbox.refusals`). A refused call waits until somebody listens. Returns None if the kernel offers no
+    listener; the kernel then refuses the calls itself and reports them to nobody.
     """
     no_new_privileges()
     machine = platform.machine()
@@ -168,7 +171,7 @@ def _install(flags: int, program: bytes) -> int:
 
 
 def seccomp_program(machine: str, *, metadata: bool, refuse: int = _ERRNO | _EPERM) -> bytes:
-    """The BPF program for `machine`; `refuse` is what it returns for a refused call.
+    """Return the BPF program for `machine`, which returns `refuse` for a refused call.
 
     Raises ConfineError for an unknown machine.
     """
@@ -181,18 +184,18 @@ def seccomp_program(machine: str, *, metadata: bool, refuse: int = _ERRNO | _EPE
         _op(_RETURN, _KILL),  # a 32-bit call would have other numbers
         _op(_LOAD, 0),  # seccomp_data.nr
     ]
-    code += [_op(_JUMP_AT_LEAST, NEWER, 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)]  # x32 too
-    code += [_op(_JUMP_EQUAL, 435, 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)]  # clone3: its flags are out of reach; libc falls back
+    code += [_op(_JUMP_AT_LEAST, NEWER, 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)]  # also refuses x32
+    code += [_op(_JUMP_EQUAL, 435, 0, 1), _op(_RETURN, _ERRNO | _ENOSYS)]  # clone3: a filter cannot see its flags
     # clone, argument 0: no new namespaces
     code += _rule((56, 220)[column], 0, [_op(_JUMP_BITS, _NEW_NAMESPACES, 0, 1)], refuse)
-    # socketpair: AF_UNIX only, and no datagrams, which could be addressed to somebody else's socket
+    # socketpair: AF_UNIX only, and no datagrams, because a datagram could be addressed to another process's socket
     code += _rule((53, 199)[column], 0, [_op(_JUMP_EQUAL, 1, 1, 0)], refuse)
     code += _rule((53, 199)[column], 1, [_op(_AND, 0xF), _op(_JUMP_EQUAL, 2, 0, 1)], refuse)
     # prlimit64 and sched_setaffinity: this process only (pid 0)
     code += _rule((302, 261)[column], 0, [_op(_JUMP_EQUAL, 0, 1, 0)], refuse)
     code += _rule((203, 122)[column], 0, [_op(_JUMP_EQUAL, 0, 1, 0)], refuse)
-    # fcntl: who opens a leased file waits for its holder, a watched folder tells who reads in it, and a lock on a file that
-    # all workers may read is seen by each of them
+    # fcntl: opening a leased file waits for the lease's holder, watching a folder shows who reads in it, and every worker sees
+    # a lock on a file that they can all read
     code += _rule((72, 25)[column], 1, _any_of(_FCNTLS), refuse)
     code += _rule((16, 29)[column], 1, _any_of(_IOCTLS), refuse)
     table = ALLOWED | METADATA if metadata else ALLOWED
@@ -208,13 +211,15 @@ def _op(code: int, value: int, true: int = 0, false: int = 0) -> bytes:
 
 
 def _any_of(numbers: Sequence[int]) -> list[bytes]:
-    """The test of a `_rule` that refuses each of `numbers`."""
+    """Return a test for `_rule` that refuses each of `numbers`."""
     *others, last = numbers
     return [*(_op(_JUMP_EQUAL, number, len(others) - at, 0) for at, number in enumerate(others)), _op(_JUMP_EQUAL, last, 0, 1)]
 
 
 def _rule(number: int, argument: int, test: list[bytes], refuse: int) -> list[bytes]:
-    """For call `number`: load `argument` (low word) and run `test`, which falls through to `refuse` or skips one."""
+    """Return code that loads `argument` (low word) of call `number` and runs `test`, which falls through to `refuse` or skips
+    it.
+    """
     body = [_op(_LOAD, 16 + 8 * argument), *test, _op(_RETURN, refuse), _op(_LOAD, 0)]
     return [_op(_JUMP_EQUAL, number, 0, len(body)), *body]
 
@@ -223,16 +228,18 @@ def _rule(number: int, argument: int, test: list[bytes], refuse: int) -> list[by
 
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read file, read directory
 _ALL = (1 << 16) - 1
-_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # the rights a rule on a single file may name
+_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # the rights that a rule for a single file may name
 
 
 def landlock_abi() -> int:
-    """The kernel's Landlock version, 0 where it has none."""
+    """Return the kernel's Landlock version, or 0 if it has none."""
     return max(0, _syscall(444, None, 0, 1))
 
 
 def landlock(readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Confine this thread and its children to `readable` and `writable` paths, no TCP, signals among themselves."""
+    """Confine this thread and its children to the `readable` and `writable` paths, without TCP, and signals to one another
+    only.
+    """
     if (abi := landlock_abi()) < MIN_LANDLOCK:
         raise ConfineError(_ENOSYS, f"expected Landlock ABI {MIN_LANDLOCK} or newer (Linux 6.12), got {abi}")
     no_new_privileges()
@@ -247,7 +254,7 @@ def landlock(readable: Iterable[str], writable: Iterable[str]) -> None:
 
 
 def scope_signals() -> None:
-    """From here on, signals and abstract sockets reach only this process and its later children."""
+    """Restrict signals and abstract sockets to this process and its later children."""
     no_new_privileges()
     ruleset = _ruleset(0, net=0)
     try:

@@ -1,8 +1,8 @@
-"""Mount disks in memory for a submission, with a limit on bytes and on files. Runs inside the sandbox, before any submission.
+"""Mount in-memory disks for a submission that limit both bytes and files. Runs inside the sandbox, before any submission.
 
-`bwrap --tmpfs` limits bytes alone: a submission could make hundreds of thousands of folders, each in the kernel's memory, and
-tidying up would take its time. So the worker, which bubblewrap starts with two capabilities in its own user namespace, mounts
-its scratch folders again with a limit on files, and gives the capabilities up for good.
+`bwrap --tmpfs` limits bytes only, so a submission could make hundreds of thousands of folders, which use kernel memory and
+take long to clean up. Bubblewrap therefore starts the worker with two capabilities in its user namespace; the worker
+remounts its scratch folders with a limit on files, and then gives the capabilities up for good.
 """
 
 import ctypes
@@ -18,21 +18,21 @@ _SETS = ("CapInh:", "CapPrm:", "CapEff:", "CapAmb:")
 
 
 def mount(path: str, size: int, files: int, mode: int, uid: int) -> bool:
-    """Mount a disk of `size` bytes and `files` files and folders at `path`, for `uid`; False where the kernel refuses."""
+    """Mount a disk of `size` bytes and `files` files and folders at `path` for `uid`. Returns False if the kernel refuses."""
     options = f"mode={mode:04o},size={size},nr_inodes={files},uid={uid},gid={uid}"
     return _mount("tmpfs", path, "tmpfs", _NO_SETUID | _NO_DEVICES, options) == 0
 
 
 def own_mounts() -> bool:
-    """Give this process mounts of its own, of which nobody else sees a change; False where the kernel refuses."""
+    """Move this process into its own mount namespace, hidden from everybody else. Returns False if the kernel refuses."""
     return ctypes.CDLL(None, use_errno=True).unshare(NEW_MOUNTS) == 0 and _mount("none", "/", "", RECURSIVE | PRIVATE, "") == 0
 
 
 def renew(folders: Sequence[str], size: int, files: int, inside: Iterable[str]) -> bool:
-    """Mount each of `folders` again, with a limit on `files`; what is mounted at the paths `inside` them stays there.
+    """Remount each of `folders` with a limit on `files`, keeping what is mounted at the paths `inside` them.
 
-    Returns False where the kernel or its security module allows no mounts: they are then as bubblewrap made them. Raises OSError
-    where something of `inside` is lost.
+    Returns False if the kernel or its security module allows no mounts; the folders then stay as bubblewrap made them.
+    Raises OSError if something in `inside` is lost.
     """
     if not own_mounts():
         return False
@@ -51,9 +51,9 @@ def renew(folders: Sequence[str], size: int, files: int, inside: Iterable[str]) 
 
 
 def give_up_capabilities() -> None:
-    """Drop every capability. Raises OSError where one is left.
+    """Drop every capability. Raises OSError if one is left.
 
-    The bounding set stays as it is where a security module forbids to change it; without new privileges it gives nothing.
+    If a security module forbids changing the bounding set, it stays as it is; without new privileges it grants nothing.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     number = 0
@@ -66,7 +66,7 @@ def give_up_capabilities() -> None:
 
 
 def capabilities() -> list[str]:
-    """The sets of this process in which a capability is left, as /proc/self/status names them, short of the bounding set."""
+    """Return the names, as in /proc/self/status, of this process's non-empty capability sets, apart from the bounding set."""
     lines = [line.split() for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines()]
     return [line[0].rstrip(":") for line in lines if line[0] in _SETS and int(line[1], 16)]
 

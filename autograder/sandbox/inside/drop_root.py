@@ -1,8 +1,8 @@
-"""Step down from root before anything else: hide what is private, become an unprivileged user, then execute a command.
+"""Step down from root before anything else: hide private folders, become an unprivileged user, then execute a command.
 
-Run as a program by `autograder.sandbox.launch` where the grader is root. The interpreter may live below a folder that only
-root can enter (`/root`): in a mount namespace of its own this program puts an empty folder in that one's place, with
-nothing but the needed paths in it, so they keep their names and nothing else of the folder can be reached.
+`autograder.sandbox.launch` runs this program if the grader is root. The interpreter may live below a folder that only root
+can enter, such as `/root`. In its own mount namespace, this program replaces that folder by an empty one and mounts only the
+needed paths in it. They keep their names, and nothing else of the folder can be reached.
 """
 
 import ctypes
@@ -16,7 +16,10 @@ _NEW_MOUNTS, _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x20000, 4096, 8192, 16384, 1 
 
 
 def main(text: str) -> None:
-    """`text` is JSON: uid, paths that must be readable, disk (path, size, files) or null, argv and env. Never returns."""
+    """Carry out the plan in `text` (JSON): uid, paths that must be readable, disk (path, size, files) or null, argv and env.
+
+    Never returns.
+    """
     plan = json.loads(text)
     closed = closed_folders(plan["paths"])
     if closed:
@@ -28,7 +31,7 @@ def main(text: str) -> None:
 
 
 def closed_folders(paths: list[str]) -> dict[str, list[str]]:
-    """The topmost folders above `paths` that others may not enter, each with the paths below it."""
+    """Return the topmost folders above `paths` that others may not enter, each with its paths below."""
     closed: dict[str, list[str]] = {}
     for path in paths:
         for folder in reversed(Path(path).parents):
@@ -39,13 +42,13 @@ def closed_folders(paths: list[str]) -> dict[str, list[str]]:
 
 
 def step_down(uid: int) -> None:
-    """Become user and group `uid` with no groups, no capabilities and no way back."""
+    """Become user and group `uid` without groups, capabilities or a way back."""
     from autograder.sandbox.inside.confine import ConfineError, no_new_privileges, prctl
 
     for capability in range(64):
         try:
             prctl(24, capability)
-        except ConfineError:  # past the last capability; or not ours to drop, and then no_new_privileges keeps it out of reach
+        except ConfineError:  # past the last capability, or not ours to drop; then no_new_privileges keeps it out of reach
             break
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -54,9 +57,9 @@ def step_down(uid: int) -> None:
 
 
 def _own_disk(path: str, size: int, files: int, uid: int) -> None:
-    """Give the folder `path` a disk of its own, in memory; where mounts are not allowed, it stays as it is.
+    """Mount an in-memory disk at the folder `path`. If mounts are not allowed, the folder stays as it is.
 
-    Only this process and what it starts see it, and it goes with them.
+    Only this process and those it starts see the disk, and it disappears with them.
     """
     from autograder.sandbox.inside import disk
 

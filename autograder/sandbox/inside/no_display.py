@@ -1,6 +1,7 @@
-"""A Matplotlib backend for a function that is asked for its answer: figures can be made and saved, and showing one closes it.
+"""A Matplotlib backend for answers: figures can be made and saved, and showing a figure closes it.
 
-Drawing takes most of an answer's seconds where it plots, and nobody would see the picture. Matplotlib imports this by name.
+Drawing would take most of the time of an answer that plots, and nobody would see the picture. Matplotlib imports this module
+by name.
 """
 
 from typing import ClassVar
@@ -11,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 
 class Manager(FigureManagerBase):
-    """A figure's manager without a window."""
+    """Manages a figure without a window."""
 
     @classmethod
     def pyplot_show(cls, *, block: bool | None = None) -> None:
@@ -24,9 +25,9 @@ class Manager(FigureManagerBase):
 
 
 class FigureCanvas(FigureCanvasAgg):
-    """Draws where it is told to, as into a file."""
+    """Draws only on request, for example when saving to a file."""
 
     manager_class: ClassVar[type[FigureManagerBase]] = Manager
 
     def draw_idle(self, *_given: object, **_named: object) -> None:
-        """Draw nothing: `%matplotlib inline` asks for this at each change of a figure."""
+        """Draw nothing, although `%matplotlib inline` asks for it after each change of a figure."""

@@ -1,7 +1,7 @@
-"""One submission's process, inside the sandbox: run its cells, then fork once for each exercise that is asked about.
+"""Run one submission's cells inside the sandbox, then fork a process for each exercise that is asked about.
 
-Everything here shares its memory with the learner's code, so nothing here is trusted: it holds no expected values, and
-the other end of its channel believes only what `autograder.sandbox.wire` and `autograder.sandbox.codec` let through.
+Everything here shares its memory with the learner's code and is therefore untrusted. It holds no expected values, and the
+other end of its channel believes only what `autograder.sandbox.wire` and `autograder.sandbox.codec` let through.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ NO_DISPLAY = "module://autograder.sandbox.inside.no_display"
 
 
 def main(channel: int, shell: cells.Shell, config: Header) -> None:
-    """Be the submission's process: `channel` is its socket. Never returns normally."""
+    """Run the submission's process on the socket `channel`. Never returns normally."""
     limits = config["limits"]
     _detach(channel, config["tier"])
     _limit(limits, config["mapped"])
     home = os.path.join(config["scratch"][0], "work")
     os.mkdir(home)
     os.chdir(home)
-    sys.path.insert(0, "")  # as in Jupyter: a file beside the notebook can be imported
-    gc.set_threshold(20_000, 20, 20)  # looking through all of torch's objects costs more than a learner's garbage does
+    sys.path.insert(0, "")  # as in Jupyter, cells can import a file next to the notebook
+    gc.set_threshold(20_000, 20, 20)  # scanning all of torch's objects costs more than a learner's garbage does
     sock = socket.socket(fileno=channel)
     namespace = shell.user_ns
     child = 0
@@ -56,7 +56,7 @@ def main(channel: int, shell: cells.Shell, config: Header) -> None:
 
 
 def _detach(keep: int, tier: str) -> None:
-    """A session of its own, dead with its parent, no descriptor but `keep`, no signals to whoever started it."""
+    """Start a new session that dies with its parent, and close all descriptors but `keep`. Signals cannot leave it."""
     os.setsid()
     confine.die_with_parent()
     confine.adopt_orphans()
@@ -103,7 +103,7 @@ def _run_cells(sock: socket.socket, shell: cells.Shell, order: Header, arrays: l
 
 
 def _kill_children(child: int, tier: str) -> None:
-    """End the exercise's process and all that it started (and whatever the cells left running, where that can be done)."""
+    """End the exercise's process and everything it started, and if the tier allows it, whatever the cells left running."""
     if child == 0:
         return
     with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def _kill_children(child: int, tier: str) -> None:
 
 
 def _exercise(channel: int, namespace: dict[str, Any], order: Header, tier: str) -> None:
-    """Answer what is asked about the learner's names, in a process of its own; ends when the other side closes the channel."""
+    """Answer questions about the learner's names in a separate process until the other side closes the channel."""
     try:
         _detach(channel, tier)
         seconds = math.ceil(order["timeout_s"]) + 1
@@ -136,9 +136,9 @@ def _exercise(channel: int, namespace: dict[str, Any], order: Header, tier: str)
 
 
 def _show_nothing() -> None:
-    """Have figures closed where they would be shown, whether Matplotlib is there already or the answer imports it."""
+    """Close figures instead of showing them, whether Matplotlib is already loaded or the answer imports it."""
     os.environ["MPLBACKEND"] = NO_DISPLAY
-    with contextlib.suppress(Exception):  # a learner's module may have that name
+    with contextlib.suppress(Exception):  # a learner's module may have this name
         if (library := sys.modules.get("matplotlib")) is not None:
             library.rcParams.update({"backend": NO_DISPLAY, "figure.max_open_warning": 0})
         if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
@@ -165,7 +165,7 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
 
 
 def _sendable(leaf: EncodedValue) -> EncodedValue:
-    """`leaf`, where it is no array that the wire does not know (float128): that one is named instead of sent."""
+    """Return `leaf`, or a named object in its place if it is an array whose dtype the wire doesn't know (float128)."""
     if not isinstance(leaf, ArrayNode):
         return leaf
     array = _sendable_array(leaf.content)

@@ -1,6 +1,6 @@
-"""Delete a folder's content, whatever shape a learner gave it: a thousand folders in one another, names as long as names may be.
+"""Empty a folder, whatever a learner made of it: a thousand nested folders, or names of maximum length.
 
-A removal that calls itself, or that spells the whole path, fails on such a tree. This one moves each folder up to the top before
+A recursive removal, or one that spells out whole paths, fails on such a tree. This one moves each folder to the top before
 it looks inside, so it needs one descriptor, one level and no path longer than a name.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 
 def empty(folder: str, keep: Collection[str] = ()) -> list[str]:
-    """Delete what is in `folder` but the names in `keep`; the names that could not be deleted. Follows no link."""
+    """Delete everything in `folder` except the names in `keep`. Returns the names that could not be deleted. Follows no links."""
     top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         refused = set(keep)
@@ -31,7 +31,7 @@ def empty(folder: str, keep: Collection[str] = ()) -> list[str]:
 
 
 def _unlinked(name: str, parent: int) -> bool:
-    """Whether `name` is no folder, and gone now."""
+    """Return whether `name` is not a folder and no longer exists."""
     try:
         if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             return False
@@ -44,7 +44,7 @@ def _unlinked(name: str, parent: int) -> bool:
 
 
 def _raise_folders(name: str, top: int) -> None:
-    """Delete the files in the folder `name` of `top`, and move its folders to `top`."""
+    """Delete the files in the folder `name` of `top`, and move its subfolders to `top`."""
     try:
         inside = _open(name, top)
     except OSError:
@@ -57,7 +57,7 @@ def _raise_folders(name: str, top: int) -> None:
                 os.rmdir(child, dir_fd=inside)
                 continue
             with contextlib.suppress(OSError):
-                _open_up(child, inside)  # a folder that may not be written cannot be moved: it names its parent
+                _open_up(child, inside)  # a read-only folder cannot be moved, because moving rewrites its `..` entry
                 os.rename(child, f".attn-{secrets.token_hex(8)}", src_dir_fd=inside, dst_dir_fd=top)
     finally:
         os.close(inside)
@@ -70,8 +70,8 @@ def _open(name: str, parent: int) -> int:
 
 
 def _open_up(name: str, parent: int) -> None:
-    """Allow us to list and change the folder `name`: a learner's may forbid it."""
+    """Make the folder `name` listable and writable, because a learner may have forbidden both."""
     mode = stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
     if mode & 0o700 != 0o700:
-        with contextlib.suppress(OSError):  # where that is refused, what is done next says so
+        with contextlib.suppress(OSError):  # if this is refused, the next step reports it
             os.chmod(name, 0o700, dir_fd=parent)

@@ -1,8 +1,8 @@
-"""The warm worker: imports once, gives its rights away, then forks a process for each submission. Runs inside the sandbox.
+"""The warm worker: imports once, gives up its rights, then forks a process for each submission. Runs inside the sandbox.
 
-It takes orders on one socket whose other end the trusted process holds: ``submission`` (with the descriptor of the
-channel to hand on) and ``sweep`` (kill whatever is left, wipe the scratch space). It never reads anything a submission
-sent. When the socket closes, it sweeps and ends, and so does everything it started.
+It takes orders on one socket whose other end the trusted process holds: ``submission`` (with the descriptor of the channel
+to pass on) and ``sweep`` (kill whatever is left and wipe the scratch space). It never reads anything that a submission sent.
+When the socket closes, it sweeps and ends, and so does everything it started.
 """
 
 import contextlib
@@ -51,7 +51,11 @@ def main(descriptor: int) -> None:
 
 
 class Worker:
-    """`config` holds tier, scratch (folders to wipe), readable and hidden paths, preload, limits, `warm`, Matplotlib's fonts."""
+    """Prepares itself from `config` and then serves orders.
+
+    `config` holds the tier, scratch folders to wipe, readable and hidden paths, modules to preload, limits, `warm`, and
+    Matplotlib's fonts.
+    """
 
     def __init__(self, control: socket.socket, config: Header):
         self.control, self.config = control, config
@@ -59,22 +63,23 @@ class Worker:
         self.scratch: list[str] = config["scratch"]
         self.shell: Any = None
         self.onto_huge_pages: Callable[[], None] | None = None
-        self.folders, self.kept = _existing(self.scratch)  # where Python is below /tmp, its mount point stays there
+        self.folders, self.kept = _existing(self.scratch)  # if Python lives below /tmp, its mount point stays there
         self.marks = {folder: _marks(folder) for folder in self.folders}
 
     def prepare(self) -> None:
-        """Import, confine, prove it, and report to the trusted process."""
+        """Import, confine, prove the confinement, and report to the trusted process."""
         os.chdir(self.scratch[0])
-        gc.disable()  # it would look through all that is imported, again and again: a third of the time
+        gc.disable()  # otherwise it scans all imported objects again and again, a third of the start time
         missing = self._preload() if self.config["warm"] else []
         gc.enable()
-        threads = len(os.listdir("/proc/self/task"))  # more than one would make forked copies unsafe; the tests look at it
-        # What the imports have mapped is not the learner's: with a build of torch for CUDA, 3 GB more than with one for the CPU.
+        threads = len(os.listdir("/proc/self/task"))  # with more than one, forked copies would be unsafe; the tests check this
+        # The learner is not charged for memory that the imports mapped: 3 GB more with torch for CUDA than with torch for the
+        # CPU.
         self.mapped = _mapped_bytes()
         gc.freeze()  # forked copies then share these pages for longer
         self.onto_huge_pages = _onto_huge_pages() if self.config["warm"] else None
         self._confine()
-        self._wipe()  # what the imports left
+        self._wipe()  # remove what the imports left
         ready: Header = {"op": "ready", "missing": missing, "pid": os.getpid(), "uid": os.geteuid(), "threads": threads}
         ready["disk"] = os.path.ismount(self.scratch[0])
         ready["files"] = self.config.get("limited", ready["disk"])
@@ -113,7 +118,7 @@ class Worker:
         confine.hide_memory()
 
     def _filter(self) -> None:
-        """Refuse most system calls, and hand over the descriptor at which the kernel tells of each refusal."""
+        """Refuse most system calls, and pass on the descriptor through which the kernel reports each refusal."""
         listener = confine.seccomp(metadata=self.tier == "bubblewrap", listen=True)
         fds = [] if listener is None else [listener]
         wire.send(self.control, {"op": "filtered"}, deadline=clock.now() + 10, fds=fds)
@@ -121,7 +126,10 @@ class Worker:
             os.close(listener)
 
     def _prove(self) -> None:
-        """Try what must not work; raises ConfineError where it does. Nothing is assumed about the tool that confined us."""
+        """Try what must not work. Raises ConfineError if any of it works.
+
+        Nothing is taken for granted about the tool that confined this process.
+        """
         problems = []
         if os.geteuid() == 0:
             problems.append("it runs as root")
@@ -159,7 +167,7 @@ class Worker:
                 raise WireError(f"expected an order, got {str(order.get('op'))[:40]!r}.")
 
     def _settle(self) -> None:
-        """Make each further fork cheap, once: it takes most of a second, so the first submission does not wait for it."""
+        """Make further forks cheap, once. This takes most of a second, so it happens after the first submission."""
         if self.onto_huge_pages is not None:
             gc.unfreeze()
             gc.collect()
@@ -181,23 +189,23 @@ class Worker:
             os._exit(1)
 
     def _sweep(self) -> None:
-        """Kill every descendant, however it hid, and empty the scratch folders."""
+        """Kill every descendant, however well hidden, and empty the scratch folders."""
         while True:
             self._kill_all()
             try:
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            except ChildProcessError:  # orphans become our children, so none left means none at all
+            except ChildProcessError:  # orphans become our children, so if we have none, none exist
                 break
             time.sleep(0.001)
         self._wipe()
 
     def _kill_all(self) -> None:
-        if self.tier == "none":  # -1 would be every process of the user
+        if self.tier == "none":  # here -1 would mean every process of the user
             with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 pids = [int(pid) for pid in file.read().split()]
         else:
-            pids = [-1]  # the process namespace, or Landlock's signal scope, is the limit; it is atomic against fork bombs
+            pids = [-1]  # limited to the process namespace or to Landlock's signal scope; atomic, so fork bombs cannot outrun it
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -207,14 +215,14 @@ class Worker:
             kept = [os.path.basename(path) for path in self.kept if os.path.dirname(path) == folder]
             if left := wipe.empty(folder, kept):
                 raise OSError(f"expected an empty {folder}, but {left[:3]} cannot be deleted")
-            with contextlib.suppress(PermissionError):  # Landlock's filter: there nobody could set a time
+            with contextlib.suppress(PermissionError):  # Landlock's filter: no submission could set a time either
                 os.utime(folder, (0, 0))
-            if _marks(folder) != self.marks[folder]:  # a message to the next submission, or a door shut before it
+            if _marks(folder) != self.marks[folder]:  # a message to the next submission, or a way to lock it out
                 raise OSError(f"expected {folder} as it was, but its mode or attributes were changed")
 
 
 def _limit_files(config: Header) -> bool:
-    """Whether the scratch folders hold no more files than they may; the rights that this takes are gone afterwards."""
+    """Limit the files in the scratch folders, then give up the rights needed for it. Returns whether the limit holds."""
     try:
         return disk.renew(
             config["scratch"], config["limits"]["scratch_bytes"], config["limits"]["scratch_files"], config["readable"]
@@ -228,21 +236,21 @@ def _paths(folder: str) -> set[str]:
 
 
 def _marks(folder: str) -> tuple[int, dict[str, bytes]]:
-    """What can be written on the folder itself."""
+    """Return the mode and the extended attributes of the folder, where a submission could leave a message."""
     return os.stat(folder).st_mode, {name: os.getxattr(folder, name) for name in os.listxattr(folder)}
 
 
 def _existing(scratch: list[str]) -> tuple[list[str], set[str]]:
-    """The folders of `scratch` and those that are in them from the start, short of other mounts; and all that is in these."""
+    """Return the `scratch` folders with the subfolders they start with (on the same device), and the paths in all of these."""
     folders, kept = list(scratch), set()
-    for folder in folders:  # grows while we walk
+    for folder in folders:  # grows while we iterate
         kept |= _paths(folder)
         folders += [path for path in _paths(folder) if os.path.isdir(path) and os.lstat(path).st_dev == os.lstat(folder).st_dev]
     return folders, kept
 
 
 def _mapped_bytes() -> int:
-    """The size of this process's address space; 0 where that cannot be read."""
+    """Return the size of this process's address space in bytes, or 0 if it cannot be read."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -251,10 +259,10 @@ def _mapped_bytes() -> int:
 
 
 def _onto_huge_pages() -> Callable[[], None]:
-    """What puts memory that is there now on huge pages, where the kernel can: with torch, a fork then takes half the time.
+    """Return a function that moves the memory allocated so far to huge pages, if the kernel can.
 
-    Most of a fork is copying page tables; 130 MB of small pages are 33,000 entries, of huge ones 65. The memory is looked up at
-    once: a confined process may not be able to.
+    With torch, this halves the time of a fork. Most of a fork is copying page tables, and 130 MB take 33,000 entries in
+    small pages but 65 in huge ones. The memory map is read right away, because a confined process may not be able to.
     """
     library = ctypes.CDLL(None)
     library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -266,13 +274,13 @@ def _onto_huge_pages() -> Callable[[], None]:
     def collapse() -> None:
         for low, high in whole:
             if high > low:
-                library.madvise(low, high - low, MADV_COLLAPSE)  # an older kernel refuses, and nothing is lost
+                library.madvise(low, high - low, MADV_COLLAPSE)  # an older kernel refuses, which does no harm
 
     return collapse
 
 
 def _warm_torch() -> None:
-    """One thread (forked copies of a thread pool hang), for good, and the slow first operations done once."""
+    """Fix torch to one thread, because forked copies of a thread pool hang, and run its slow first operations once."""
     import torch
 
     limits.from_torch()  # as they are now, whatever an answer makes of torch

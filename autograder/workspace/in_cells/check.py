@@ -1,4 +1,4 @@
-"""`check("name")`: the instant check of a notebook. Returns a `Score`, which nbgrader reads as a number and people as a panel."""
+"""Check an answer in a notebook: `check("name")` returns a `Score`, which nbgrader reads as a number and people as a panel."""
 
 import ast
 import dataclasses
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Score(float):
     """The points of one check. `repr` is the bare number (nbgrader parses it), `str` the text panel, HTML the rich one.
 
-    A repr of anything but a number, or an HTML-only result, would make nbgrader award *full* marks.
+    If `repr` were not a number, or the result were HTML only, nbgrader would award *full* marks.
     """
 
     report: Report
@@ -48,7 +48,7 @@ class Score(float):
 
     @property
     def change(self) -> str:
-        """What to change in your code so that every check passes, where that was found; else ""."""
+        """What to change in your code so that every check passes, if that was found; else ""."""
         return panel.plain(self.report.change)
 
 
@@ -59,13 +59,13 @@ def check() -> "Overview": ...
 def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) -> "Score | Overview":
     """Check your answer to `exercise` (the name you defined) and show what is right, or which mistake it makes.
 
-    Without `answer`, the name is looked up where `check` is called. Without a name, it shows your progress in the lesson.
+    Without `answer`, the name is looked up where `check` is called. Without a name, you see your progress in the lesson.
     Nothing leaves this machine.
 
-    Raises CourseError where no probe pack is beside the notebook or the name is not one of its exercises.
+    Raises CourseError if there is no probe pack beside the notebook, or the name is not one of its exercises.
     """
     if exercise is None:
-        from autograder.workspace.in_cells.overview import overview  # sqlite is not needed before
+        from autograder.workspace.in_cells.overview import overview  # imports sqlite, which isn't needed before
 
         return overview(Path.cwd())
     if not isinstance(exercise, str):  # the function itself instead of its name
@@ -77,12 +77,15 @@ def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) 
 
 
 def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> Score:
-    """`check`, with the names that the learner's notebook defines."""
+    """Check like `check`, with the names that the learner's notebook defines."""
     return _done(judge_in(namespace, exercise, answer), ran=answer is not None or exercise in namespace)
 
 
 def judge_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> AnyResult:
-    """The verdict on an answer, by default on what `namespace` has under the exercise's name; nothing is noted anywhere."""
+    """Judge an answer, by default the object under the exercise's name in `namespace`. Nothing is recorded.
+
+    Raises CourseError if an older version would be checked.
+    """
     record = find_record(exercise)
     if answer is None:
         if exercise not in namespace:
@@ -111,10 +114,10 @@ _PASSED_BEFORE = fact("report.passed_before")
 
 
 def _failing_below(namespace: Mapping[str, Any], result: Result, answer: Any) -> str | None:
-    """The first other exercise of the lesson that `answer` calls and that fails its own check.
+    """Return the first other exercise of the lesson that `answer` calls and that fails its own check, or None.
 
-    One that fails only at its edge, such as in float64, hardly explains an answer that fails in a core case, nor one whose own
-    mistake is known.
+    An exercise that fails only in an edge case, such as float64, hardly explains an answer that fails in a core case or
+    whose own mistake is known, so it doesn't count then.
     """
     exercise = result.exercise.id
     known = result.diagnosis is not None and result.diagnosis.known
@@ -129,7 +132,7 @@ def _failing_below(namespace: Mapping[str, Any], result: Result, answer: Any) ->
 
 
 def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None:
-    """The syntax error of the last cell that was run and that defines `exercise`, if it has one. Only IPython keeps cells."""
+    """Return the syntax error in the last cell run that defines `exercise`, or None. Only IPython keeps cells."""
     cells = namespace.get("_ih")
     defines = re.compile(rf"^(?:def|class)\s+{re.escape(exercise)}\b|^{re.escape(exercise)}\s*=", re.MULTILINE)
     last = next((cell for cell in reversed(cells or []) if isinstance(cell, str) and defines.search(cell)), None)
@@ -143,9 +146,9 @@ def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None
 
 
 def _other_name(namespace: Mapping[str, Any], exercise: str) -> str | None:
-    """What the cell that was run just before the check defines in the place of `exercise`: a copy that was not renamed."""
+    """Return what the cell run just before the check defines instead of `exercise`: a copy that was not renamed."""
     cells = [cell for cell in namespace.get("_ih") or [] if isinstance(cell, str)]
-    if len(cells) < 2 or cells[-2] in cells[:-2]:  # a cell of the lesson's own that was run again is no copy
+    if len(cells) < 2 or cells[-2] in cells[:-2]:  # a lesson's own cell that was run again is not a copy
         return None
     if re.search(rf"^(?:def|class)\s+{re.escape(exercise)}\b", cells[-1], re.MULTILINE) or re.search(
         rf"\b{re.escape(exercise)}\s*=[^=]", cells[-2]
@@ -157,8 +160,11 @@ def _other_name(namespace: Mapping[str, Any], exercise: str) -> str | None:
 
 
 def find_record(exercise: str, call: str = "check", what: str = "a check") -> AnyRecord:
-    """The exercise's record from the pack beside the notebook, else from the releases: a notebook may stand alone, or in a folder
-    with another lesson's pack. An error names the `call` that asked, and `what` it wants of the exercise."""
+    """Return the exercise's record from the pack beside the notebook, or else from the releases.
+
+    A notebook may be alone, or in a folder with another lesson's pack. Raises CourseError that names the `call` and `what`
+    it needs.
+    """
     packs = _packs()
     for found in packs:
         if exercise in found.exercises:
@@ -186,13 +192,12 @@ def _packs() -> list[pack_file.Pack]:
 
 
 def find_packs() -> list[Path]:
-    """Packs in the working folder; where there are none, those of the releases, so that a notebook in Colab or in a download
-    folder is checked too."""
+    """Return the packs in the working folder, or else those of the releases, for a notebook in Colab or a download folder."""
     return sorted(Path.cwd().glob(f"*{pack_file.SUFFIX}")) or _released_packs()
 
 
 def _released_packs() -> list[Path]:
-    """The packs of the releases: of the course here, else of what is installed."""
+    """Return the packs of the releases: of the course here, or else of the installed courses."""
     try:
         courses: tuple[Path, ...] = (course_root(),)
     except CourseError:
@@ -201,16 +206,16 @@ def _released_packs() -> list[Path]:
 
 
 def _in_workspace() -> bool:
-    """Whether the working folder is a lesson's in a workspace, where its pack is the one that counts."""
-    from autograder.workspace.progress import MARKER  # sqlite is not needed before the first check
+    """Return whether the working folder is a lesson in a workspace, where only its own pack counts."""
+    from autograder.workspace.progress import MARKER  # imports sqlite, which isn't needed before the first check
 
     return (Path.cwd().parent / MARKER).is_dir()
 
 
 def _done(result: AnyResult, *, ran: bool = True) -> Score:
-    """The panel, noted in the progress; an answer whose cell has not been run in this kernel keeps what it had."""
+    """Record the result and return its panel. An answer whose cell has not run in this kernel keeps its earlier result."""
     report = make_report(result)
-    from autograder.workspace import progress  # sqlite is not needed before the first check
+    from autograder.workspace import progress  # imports sqlite, which isn't needed before the first check
 
     if not ran and progress.passed(Path.cwd(), result.exercise.id):
         return Score(dataclasses.replace(report, headline=phrase.say(_PASSED_BEFORE), advice=phrase.next_step(_PASSED_BEFORE)))

@@ -1,7 +1,7 @@
-"""Which other exercises an answer calls: a function that fails may only lean on an earlier one that does.
+"""Find the other exercises that an answer calls, because it may fail only because an earlier one does.
 
-In: the answer, the names that the learner's notebook defines, and the exercises among them. Out: names, nearest first.
-It reads compiled code and runs nothing.
+In: the answer, the names that the learner's notebook defines, and the exercises among them. Out: names, nearest first. The
+module reads compiled code and runs nothing.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def leans_on(answer: Any, namespace: Mapping[str, Any], exercises: Collection[str], *, own: str = "") -> list[str]:
-    """Those of `exercises` (but not `own`) that `answer` names, itself or through the learner's own helpers."""
+    """Return those of `exercises` (except `own`) that `answer` names, directly or through the learner's own helpers."""
     found: list[str] = []
     seen, waiting = {own}, [answer]
     while waiting:
@@ -26,7 +26,7 @@ def leans_on(answer: Any, namespace: Mapping[str, Any], exercises: Collection[st
 
 
 def codes(value: Any) -> Iterator[CodeType]:
-    """The compiled code of a function, or of the methods of a class, that Python code defines."""
+    """Yield the compiled code of a function, or of a class's methods, if Python code defines it."""
     value = getattr(value, "__func__", value)
     if isinstance(value, type):
         for member in vars(value).values():

@@ -19,7 +19,7 @@ from autograder.workspace.in_cells.overview import Contents, contents
 
 @dataclass(frozen=True)
 class Shown:
-    """A text that a notebook shows as HTML and anything else as it is."""
+    """A text that a notebook shows as HTML, and everything else as plain text."""
 
     text: str
     markup: str
@@ -33,7 +33,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Words:
-    """An answer in words: Markdown, which a notebook typesets with its formulas."""
+    """An answer in words, as Markdown, which a notebook typesets with its formulas."""
 
     text: str
 
@@ -45,7 +45,7 @@ class Words:
 
 
 def hint(exercise: str | None = None) -> Shown:
-    """The next hint of an exercise of this lesson; it is remembered how far you have read."""
+    """Show the next hint for an exercise of this lesson. The workspace remembers how many you have read."""
     if exercise is None:
         raise _say_which("hint")
     if _alone():
@@ -65,22 +65,22 @@ def hint(exercise: str | None = None) -> Shown:
 
 
 def status() -> Shown | Contents:
-    """Your progress in all lessons that you have begun, and in this one; in the workspace's own folder: all lessons."""
+    """Show your progress in this lesson and all lessons you have begun; in the workspace's own folder, all lessons."""
     if (Path.cwd() / progress.MARKER).is_dir():
         return contents(Path.cwd())
     home, lesson = _here("status")
     rows = [row for row in standing.status(home) if row["score"] > 0 or row["lesson"] == lesson]
     for row in rows:
-        for question in row["questions"] if row["lesson"] != lesson else ():  # a link from this notebook to another
+        for question in row["questions"] if row["lesson"] != lesson else ():  # a link from this notebook to another one
             question["link"] = f"../{row['lesson']}/{question['link']}"
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
 
 
 def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Words":
-    """Our answer: once yours passes, or after the last hint with `sure=True`. What you looked up is noted.
+    """Show our answer once yours passes, or after the last hint with `sure=True`. Looking it up early is recorded.
 
-    Of a question in words: what we would write, once you have written something and saved the notebook. Raises CourseError
-    before that, and where the course's answers are not on this machine.
+    For a question in words, you see what we would write, once you have written something and saved the notebook. Raises
+    CourseError before that, or if the course's answers are not on this machine.
     """
     if exercise is None:
         raise _say_which("solution")
@@ -92,7 +92,7 @@ def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Wor
 
 
 def _alone() -> bool:
-    """Whether the notebook stands in no workspace, as in Colab: then the packs of the installed course know its exercises."""
+    """Return whether the notebook is outside a workspace, as in Colab, where the installed course's packs know its exercises."""
     return not (Path.cwd().parent / progress.MARKER).is_dir() and bool(find_packs())
 
 
@@ -104,7 +104,7 @@ def _here(name: str) -> tuple[Path, str]:
 
 
 def _say_which(name: str) -> CourseError:
-    """The error of `hint()`; the example is the first exercise of this lesson that is not done, where that is known."""
+    """Return the error of `hint()`. Its example is the first exercise of this lesson that isn't done, if that is known."""
     try:
         (row,) = standing.status(Path.cwd().parent, only=(Path.cwd().name,))
         exercise = next((each["id"] for each in row["exercises"] if each["status"] != "pass"), row["exercises"][0]["id"])

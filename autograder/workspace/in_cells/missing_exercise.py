@@ -1,15 +1,15 @@
-"""Says in two lines which exercise is not written yet when a cell calls it, in place of a page of traceback."""
+"""Explain in two lines, instead of a page of traceback, that a cell calls an exercise that is not written yet."""
 
 import sys
 import traceback
 from types import TracebackType
 from typing import Any
 
-STUB = "not written yet"  # what the line that a release puts into an answer cell raises
+STUB = "not written yet"  # the message that a released answer cell raises
 
 
 def explain_here() -> None:
-    """Explain in the kernel that imports this module; nothing happens outside one."""
+    """Explain in the kernel that imports this module; do nothing outside a kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None:
@@ -17,7 +17,7 @@ def explain_here() -> None:
 
 
 def explain_in(shell: Any) -> None:
-    """Replace the traceback that `shell` shows for a call of an unwritten exercise; all other errors look as before."""
+    """Replace the traceback that `shell` shows for a call of an unwritten exercise. Other errors look as before."""
     shell.set_custom_exc((NotImplementedError,), _show)
 
 
@@ -29,7 +29,7 @@ def _show(
 
 
 def describe(error: BaseException, trace: TracebackType | None) -> list[str]:
-    """Two lines that name the unwritten exercise; none where the error is not a release's stub.
+    """Return two lines that name the unwritten exercise; empty if the error is not from a release's stub.
 
     >>> describe(NotImplementedError("no kernel for this dtype"), None)
     []
@@ -38,7 +38,7 @@ def describe(error: BaseException, trace: TracebackType | None) -> list[str]:
     if str(error) != STUB or not frames:
         return []
     name = frames[-1].name
-    if name.startswith("__"):  # a class is not written: its first method says so
+    if name.startswith("__"):  # an unwritten class: its first method raises the error
         owner = _last(trace).tb_frame.f_locals.get("self")
         name = type(owner).__name__ if owner is not None else name
     from autograder.diagnosis.finding import fact

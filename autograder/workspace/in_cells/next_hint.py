@@ -1,4 +1,4 @@
-"""`attn hint`: one hint at a time, and memory of how far the learner has read."""
+"""Give one hint at a time, and remember how far the learner has read (`attn hint`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from autograder.workspace import progress
 
 @dataclass(frozen=True)
 class Hint:
-    """Hint `level` of `total` (from 1); `fresh` is False where it was shown before; `text` is empty where there is none."""
+    """Hint `level` of `total` (from 1). `fresh` is False if it was shown before; `text` is empty if there is none."""
 
     lesson: str
     exercise: str
@@ -22,7 +22,7 @@ class Hint:
 
 
 def hint(folder: Path, lesson: str, exercise: str, *, again: bool = False) -> Hint:
-    """The next hint of an exercise, or with `again` the last one shown; the last of all, not fresh, where no more are left."""
+    """Return the next hint of an exercise, or the last one shown with `again`. After the last, that one again, not fresh."""
     hints = hints_of(workspace.load_pack(folder, lesson).exercises[exercise])
     if not hints:
         return Hint(lesson, exercise, 0, 0, "", fresh=False)
@@ -38,7 +38,7 @@ _READ: dict[str, int] = {}
 
 
 def hint_alone(exercise: str, hints: Sequence[str]) -> Hint:
-    """The next of `hints` where no workspace remembers how many were read: this kernel does, as long as it runs."""
+    """Return the next of `hints` outside a workspace. The kernel remembers how many were read, as long as it runs."""
     if not hints:
         return Hint("", exercise, 0, 0, "", fresh=False)
     seen = _READ.get(exercise, 0)

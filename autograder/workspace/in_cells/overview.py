@@ -1,4 +1,4 @@
-"""How far the learner is, and what is next: `check()` without a name, the line after an exercise that passes, all lessons."""
+"""Show how far the learner is and what is next: `check()` without a name, the line after a passed exercise, all lessons."""
 
 import html
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from autograder.notebooks.lesson_names import label_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
 
-Step = tuple[str, str]  # what to do, and a link to where ("" where there is none)
+Step = tuple[str, str]  # what to do, and a link to it ("" if there is none)
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A lesson's row of `standing.status`; shown as a panel in a notebook and as text elsewhere."""
+    """A lesson's row of `standing.status`, shown as a panel in a notebook and as text elsewhere."""
 
     row: dict[str, Any]
 
@@ -32,7 +32,7 @@ class Overview:
 
 
 def overview(folder: Path) -> Overview:
-    """The progress of the lesson in `folder`. Raises CourseError where that is not a lesson of a workspace."""
+    """Return the progress of the lesson in `folder`. Raises CourseError if that is not a lesson in a workspace."""
     if not (folder.parent / progress.MARKER).is_dir() or folder.name not in workspace.names(folder.parent):
         raise CourseError(
             f"check(): progress is kept in a workspace, and {folder} is not a lesson of one. `attn lab` makes one and opens it; "
@@ -43,11 +43,11 @@ def overview(folder: Path) -> Overview:
 
 @dataclass(frozen=True)
 class Contents:
-    """The rows of `standing.status`: in a notebook a table of all lessons, with links; elsewhere text."""
+    """The rows of `standing.status`, shown in a notebook as a table of all lessons with links, and elsewhere as text."""
 
     rows: list[dict[str, Any]]
     following: Step
-    beside: tuple[Step, ...] = ()  # the workshops that are offered beside it
+    beside: tuple[Step, ...] = ()  # the workshops offered alongside
 
     def __repr__(self) -> str:
         lines = [f"Next: {panel.plain(self.following[0])}"]
@@ -73,7 +73,7 @@ class Contents:
         return "\n".join(lines)
 
     def _name(self, row: dict[str, Any]) -> str:
-        """The title as a link: bold on the core path where there are workshops, and these indented below it."""
+        """Return the title as a link: with workshops present, core lessons are bold and workshops indented below them."""
         name = f"[{label_of(row['lesson'])} {row['title']}]({row['lesson']}/{row['lesson']}.ipynb)"
         needs = f" · needs {', '.join(row['needs'])}" if row["needs"] else ""
         takes = f" · {row['minutes']} minutes" if row["minutes"] else ""
@@ -101,12 +101,12 @@ class Contents:
 
 
 def _in_cell(text: str) -> str:
-    """The text as it can stand in a cell of a Markdown table."""
+    """Return the text escaped for a cell of a Markdown table."""
     return html.escape(text, quote=False).replace("|", "\\|")
 
 
 def contents(home: Path) -> Contents:
-    """All lessons of the workspace `home`, and what is next: the first open core notebook, with workshops to choose beside it."""
+    """Return all lessons of the workspace `home` and what is next: the first open core notebook, and workshops to choose from."""
     rows = standing.status(home)
     following = _following(home, rows)
     offered = [row for row in standing.offered_workshops(rows) if not following[1].startswith(f"{row['lesson']}/")]
@@ -115,13 +115,13 @@ def contents(home: Path) -> Contents:
 
 
 def _following(home: Path, rows: Sequence[dict[str, Any]]) -> Step:
-    """The first open notebook, core before workshops; in it the exercises come before the questions."""
+    """Return the first open notebook, core before workshops, and in it exercises before questions."""
     for row in standing.core_path_first(rows):
         for exercise in row["exercises"]:
             if exercise["status"] != "pass":
                 lesson = row["lesson"]
                 link = f"{lesson}/{standing.link(home, lesson, exercise['id'])}"
-                if row["exercises"][0] == exercise:  # a lesson that is not begun is read from its top
+                if row["exercises"][0] == exercise:  # a lesson that isn't begun is read from its top
                     return f"{label_of(lesson)} {row['title']}", f"{lesson}/{lesson}.ipynb"
                 return f"{label_of(lesson)} {row['title']}: {exercise['title']}", link
         for question in row["questions"]:
@@ -132,17 +132,18 @@ def _following(home: Path, rows: Sequence[dict[str, Any]]) -> Step:
 
 
 def ahead(folder: Path, exercise: str) -> str:
-    """`next_step` as a line for a terminal: how far the lesson is, and the next exercise or lesson."""
+    """Return `next_step` as a line for a terminal: how far the lesson is, and the next exercise or lesson."""
     steps = [text for text, _ in next_step(folder, exercise)]
     wanted = ("next", "that was", "or the workshop")
     return panel.plain(" · ".join([*steps[:1], *(text for text in steps[1:] if text.startswith(wanted))]))
 
 
 def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
-    """ "5 of 10", and the next exercise that is not done: after this one, else from the top; else questions in words that are
-    open, and the next core notebook, with the open workshops of this chapter.
+    """Return how far the lesson is ("5 of 10"), and what to do next.
 
-    `folder` is a lesson's folder in a workspace; nothing is said elsewhere.
+    Next is an exercise that isn't done, searching from `exercise` to the end and then from the top. If all are done: the
+    open questions in words, the next core notebook, and this chapter's open workshops. `folder` is a lesson's folder in a
+    workspace; the result is empty elsewhere.
     """
     home, lesson = folder.parent, folder.name
     if not (home / progress.MARKER).is_dir():

@@ -1,4 +1,4 @@
-"""The released text of an answer cell, for the Reset button in JupyterLab.
+"""Find the released text of an answer cell, for the Reset button in JupyterLab.
 
 In: the name of an exercise, asked in the kernel of its notebook. Out: JSON on standard output.
 """
@@ -11,10 +11,10 @@ from autograder.workspace import folder as workspace
 
 
 def released_source(folder: Path, lesson: str, exercise: str) -> str:
-    """Return the text that the answer cell of `exercise` was released with.
+    """Return the text with which the answer cell of `exercise` was released.
 
-    Where the workspace `folder` keeps no release, as on a hub, it is the installed course's. Raises CourseError where that has no
-    such lesson, or the release has no such cell.
+    If the workspace `folder` keeps no release, as on a hub, the installed course's release is used. Raises CourseError if
+    that has no such lesson, or the release has no such cell.
     """
     path = workspace.release(folder, lesson)
     if not path.exists():
@@ -30,5 +30,5 @@ def released_source(folder: Path, lesson: str, exercise: str) -> str:
 
 
 def show(exercise: str) -> None:
-    """Print that text as JSON, for the notebook in whose folder the kernel runs."""
+    """Print the released text as JSON, for the notebook in whose folder the kernel runs."""
     print(json.dumps(released_source(Path.cwd().parent, Path.cwd().name, exercise)))

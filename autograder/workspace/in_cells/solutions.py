@@ -1,6 +1,7 @@
-"""Our answer to an exercise or to a question in words: in a cell by `solution`, in a terminal by `attn solution`.
+"""Show our answer to an exercise or a question in words: `solution` in a cell, `attn solution` in a terminal.
 
-The rules are the same in both: the learner's own answer comes first, or the last hint; what was looked up before is noted.
+Both follow the same rules: the learner's own answer, or the last hint, comes first, and looking the answer up early is
+recorded.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ HINTS_FIRST = 3
 
 @dataclass(frozen=True)
 class Calls:
-    """How the learner says it where they are: this call, the one for the next hint, and this one after the last hint."""
+    """The calls to quote to the learner: this call, the one for the next hint, and the one to use after the last hint."""
 
     this: str
     hint: str
@@ -26,14 +27,14 @@ class Calls:
 
 @dataclass(frozen=True)
 class Reference:
-    """Our answer: code, or where `words` Markdown."""
+    """Our answer: code, or Markdown if `words`."""
 
     text: str
     words: bool
 
 
 def solution(home: Path, lesson: str, exercise: str, *, sure: bool, calls: Calls) -> Reference:
-    """Our answer, where the rules allow it. Raises CourseError, saying what comes first, where they do not."""
+    """Return our answer if the rules allow it. Raises CourseError saying what comes first if they don't."""
     if exercise not in workspace.load_pack(home, lesson).exercises:  # a question in words
         if exercise not in workspace.answered(home, lesson):
             raise CourseError(
@@ -59,7 +60,7 @@ def solution(home: Path, lesson: str, exercise: str, *, sure: bool, calls: Calls
 
 
 def are_here(lesson: str) -> bool:
-    """Whether this machine has the answers: the course's repository has them, its wheel does not."""
+    """Return whether this machine has the answers. The course's repository has them; its wheel does not."""
     from autograder.authoring.course import find_lesson
 
     try:
@@ -69,7 +70,10 @@ def are_here(lesson: str) -> bool:
 
 
 def _source(lesson: str, exercise: str, calls: Calls) -> str:
-    """The reference's source, where the course itself is on this machine; the released lessons hold no answers."""
+    """Return the reference's source if the course itself is on this machine, because released lessons hold no answers.
+
+    Raises CourseError if it is not.
+    """
     from autograder.authoring.course import find_lesson
     from autograder.authoring.read_lesson import read_lesson
     from autograder.authoring.reference_source import BEGIN, END, injected
