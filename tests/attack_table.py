@@ -220,11 +220,11 @@ def _check_markers(root: Path, names: list[str], *, ours: bool) -> None:
 def _template(folder: Path) -> Path:
     """A course with one released lesson, in the gradebook."""
     from autograder.authoring.make_release import nbgrader_api
-    from autograder.grading.trials import twin
+    from autograder.grading.trials import course_copy
     from tests.attacks import test_attacks as suite
 
     root = folder / "template"
-    twin.make(root, [sample.lesson()])
+    course_copy.make(root, [sample.lesson()])
     for kind in ("source", "release"):
         suite._shorten(root / kind / LESSON / f"{LESSON}.ipynb")
     outcome = nbgrader_api(root).generate_assignment(LESSON, force=True, create=True)

@@ -19,8 +19,8 @@ import pytest
 from autograder import sandbox as box
 from autograder.authoring.course import course_root, lessons
 from autograder.cli.common import heed_ctrl_c
-from autograder.diagnosis.courtesy import STRICT
-from autograder.grading.trials import twin
+from autograder.diagnosis.best_effort import STRICT
+from autograder.grading.trials import course_copy
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.sandbox import Sandbox
 from tests import sample
@@ -141,7 +141,7 @@ def sample_course_of_module() -> Iterator[Path]:
 def scratch_course(tmp_path: Path) -> Path:
     """A course folder with the built lessons and nbgrader's settings, and no gradebook."""
     root = tmp_path / "course"
-    twin.make(root, [lesson for lesson in lessons() if (course_root() / "release" / lesson.name).is_dir()])
+    course_copy.make(root, [lesson for lesson in lessons() if (course_root() / "release" / lesson.name).is_dir()])
     return root
 
 

@@ -22,8 +22,8 @@ from autograder.authoring.course import Lesson, find_lesson
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport
-from autograder.grading.trials import demo, twin
-from autograder.sandbox.submission import MAX_RESTARTS
+from autograder.grading.trials import course_copy, demo
+from autograder.sandbox.run_submission import MAX_RESTARTS
 from tests import armed, sample
 
 LESSON = sample.LESSON
@@ -230,7 +230,7 @@ def make(root: Path, names: Sequence[str], *, lesson: str = LESSON, seconds: flo
     `LESSON` is one of the sample course, which has to be in use.
     """
     found, changes = find_lesson(lesson), kinds(seconds)
-    twin.make(root, [found])
+    course_copy.make(root, [found])
     outcome = nbgrader_api(root).generate_assignment(found.name, force=True, create=True)
     assert outcome["success"], outcome
     students = []

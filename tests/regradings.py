@@ -15,9 +15,9 @@ from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
-from autograder.grading.marking.mark import mark
+from autograder.grading.marking.mark_submission import mark
 from autograder.grading.marking.scheme import make_mark_scheme, read_release
-from autograder.grading.trials import demo, twin
+from autograder.grading.trials import course_copy, demo
 from autograder.sandbox.tiers import choose_tier
 from tests import sample
 from tests.fair_answers import ANSWERS
@@ -29,7 +29,7 @@ Marks = dict[str, dict[str, float]]
 
 def answers_marked(root: Path) -> Marks:
     """The points of each exercise, by submission, for the answers that students write."""
-    twin.make(root, [find_lesson(lesson) for lesson in LESSONS])
+    course_copy.make(root, [find_lesson(lesson) for lesson in LESSONS])
     found: Marks = {}
     for lesson in LESSONS:
         scheme = make_mark_scheme(root, lesson)
@@ -46,7 +46,7 @@ def shapes_marked(root: Path) -> Marks:
     other = (course_root() / "release" / "00_start_here" / "00_start_here.ipynb").read_text(encoding="utf-8")
     with sample.in_use():
         lesson = find_lesson(sample.LESSON)
-        twin.make(root, [lesson])
+        course_copy.make(root, [lesson])
         ensure_assignment(nbgrader_api(root), root, sample.LESSON)
         work = [nbformat.writes(demo.perfect(root, lesson)), nbformat.writes(read_release(root, sample.LESSON)), other]
         for name, shape in SHAPES.items():

@@ -11,7 +11,7 @@ The rules, and what satisfies them:
   paragraph.
 - *symbol*: a letter in a formula is in the glossary, or in `<!-- local symbols: z, u -->` if only this lesson uses it.
 - *prose* and *limit*, in a lesson whose front matter states its `kind`: sentences, colons and brackets as in well-edited
-  texts (see `prose`); words, minutes, exercises and the box `Common claim, tested` (see `limits`).
+  texts (see `prose`); words, minutes, exercises and the box `Common claim, tested` (see `sitting_limits`).
 """
 
 import re
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.authoring import limits
+from autograder.authoring import sitting_limits
 from autograder.authoring.course import Lesson, course_root, settings
 from autograder.authoring.workload import HEADING
 from autograder.judging.exercise import Prediction
@@ -73,7 +73,7 @@ def findings(lesson: Lesson) -> list[Finding]:
     for part in parts:
         if part.kind == "text":
             found += [*_sentences(lesson, part), *_claims(lesson, part)]
-    found += [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in limits.misses(lesson)]
+    found += [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in sitting_limits.misses(lesson)]
     return sorted(found, key=lambda one: (one.line, one.rule))
 
 

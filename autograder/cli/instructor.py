@@ -82,7 +82,7 @@ _LIMITS = (
 
 
 def _limits(parser: argparse.ArgumentParser) -> None:
-    from autograder.sandbox.tiers import Limits
+    from autograder.sandbox.limits import Limits
 
     group = parser.add_argument_group("limits of a submission")
     for option, name, unit, size, text in _LIMITS:
@@ -96,7 +96,7 @@ def _chosen_limits(arguments: argparse.Namespace) -> Any:
     from dataclasses import replace
 
     from autograder.authoring.course import CourseError
-    from autograder.sandbox.tiers import Limits
+    from autograder.sandbox.limits import Limits
 
     chosen = {}
     for option, name, _, size, _ in _LIMITS:
@@ -161,7 +161,7 @@ def _grade(arguments: argparse.Namespace) -> int:
 def _mark(arguments: argparse.Namespace) -> int:
     import getpass
 
-    from autograder import marking_page
+    from autograder import hand_marking
     from autograder.authoring.course import course_root, find_lesson
     from autograder.grading.gradebook import tables_unwarned
 
@@ -170,14 +170,14 @@ def _mark(arguments: argparse.Namespace) -> int:
             print(f"{marker}: {address}", flush=True)
         print("Each address is a key: give it to its marker alone. Ctrl-C ends the page; what was saved stays.", flush=True)
         if not arguments.no_browser:
-            stack.enter_context(marking_page.opened(next(iter(addresses.values()))))
+            stack.enter_context(hand_marking.opened(next(iter(addresses.values()))))
 
     name, options = find_lesson(arguments.assignment).name, {"names": arguments.names, "everybody": arguments.everybody}
     with tables_unwarned(), contextlib.ExitStack() as stack:
         if arguments.trail:
-            print(marking_page.trail(course_root(), name), end="")
+            print(hand_marking.trail(course_root(), name), end="")
             return 0
-        marking_page.run(course_root(), name, arguments.markers or [getpass.getuser()], ready, port=arguments.port, **options)
+        hand_marking.run(course_root(), name, arguments.markers or [getpass.getuser()], ready, port=arguments.port, **options)
     return 0
 
 

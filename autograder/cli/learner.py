@@ -190,13 +190,13 @@ def _watch(arguments: argparse.Namespace) -> int:
 def _hint(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_hint
     from autograder.workspace import folder as workspace
-    from autograder.workspace.in_cells import next_hint, solutions
+    from autograder.workspace.in_cells import choose_hint, solutions
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = workspace.resolve(folder, arguments.exercise)
     if exercise is None:
         raise CourseError(f"expected an exercise, got the lesson {lesson}. For example: `attn hint {_example(folder, lesson)}`.")
-    hint = next_hint.hint(folder, lesson, exercise, again=arguments.again)
+    hint = choose_hint.hint(folder, lesson, exercise, again=arguments.again)
     if arguments.json:
         _put(dataclasses.asdict(hint))
     else:
@@ -249,7 +249,7 @@ def _reset(arguments: argparse.Namespace) -> int:
 
 def _submit(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_handin
-    from autograder.notebooks.submission import UnreadableError
+    from autograder.notebooks.rebuild_submission import UnreadableError
     from autograder.workspace import folder as workspace
     from autograder.workspace import submit
 

@@ -15,7 +15,7 @@ from autograder.workspace.standing import begun, core_path_first
 
 if TYPE_CHECKING:
     from autograder.workspace.doctor import Finding
-    from autograder.workspace.in_cells.next_hint import Hint
+    from autograder.workspace.in_cells.choose_hint import Hint
     from autograder.workspace.rerun import Checked
     from autograder.workspace.submit import HandIn
     from autograder.workspace.update import Carried

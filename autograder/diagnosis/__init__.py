@@ -4,7 +4,7 @@ In: an exercise's record and the judged cases. Out: a `Diagnosis`, a `Report`, H
 `judging` and itself.
 
 `attempt` takes an answer to its verdict in one step. `diagnose` finds the explanation, and each of these modules proposes one:
-`certain` (what the checks themselves prove), `known_mistakes` (listed mistakes and mutants), `partial_matches` (a separate
+`from_checks` (what the checks themselves prove), `known_mistakes` (listed mistakes and mutants), `partial_matches` (a separate
 explanation for each output), `python_errors` (exceptions), `result_structure` (a list for an array), `single_numbers`,
 `relations` (a factor, a transpose) and `repair` (changes of the learner's own code). They return facts (`finding`). `explain`
 makes a `Report` of these facts, `phrase` turns it into the words of `sentences`, and `panel` draws it.

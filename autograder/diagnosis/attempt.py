@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from autograder.diagnosis.certain import partly, refused
-from autograder.diagnosis.courtesy import courtesy
+from autograder.diagnosis.best_effort import best_effort
 from autograder.diagnosis.diagnose import diagnose
 from autograder.diagnosis.finding import MENDED, Added, Diagnosis, Fact, Quoted, Remark, fact
+from autograder.diagnosis.from_checks import partly, refused
 from autograder.diagnosis.given_functions import stopped_inside
 from autograder.diagnosis.own_code import in_own_code
 from autograder.diagnosis.repair.answer_source import written
 from autograder.diagnosis.repair.first_wrong_step import departure
 from autograder.diagnosis.repair.search import mend
+from autograder.judging.call_answer import observe_within
 from autograder.judging.judge import judge
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.observe import observe_within
 from autograder.judging.records import ExerciseRecord, NearSlip, Result
 from autograder.judging.values import EncodedValue
 from autograder.mutants.source import Source, plain_slip
@@ -81,7 +81,7 @@ def with_repair(result: Result, answer: Any) -> Result:
     """
     if result.passed or not result.exercise.repairs:
         return result
-    with courtesy():
+    with best_effort():
         found, source = _diagnosis_with_repair(result, answer), written(answer)
         return replace(result, diagnosis=found if found is None or source is None else in_own_code(found, source))
     return result
@@ -207,7 +207,7 @@ def explained(result: Result) -> Result:
     """Return the same verdict with an explanation if the answer is wrong. This takes much longer than the verdict itself."""
     idle = result.failure is not None and result.failure.kind in ("blank", "missing")
     if not result.passed and not idle and not _is_vast(result):
-        with courtesy(), np.errstate(all="ignore"):
+        with best_effort(), np.errstate(all="ignore"):
             return replace(result, diagnosis=diagnose(result.exercise, result.cases))
     return result
 

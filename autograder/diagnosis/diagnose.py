@@ -9,8 +9,8 @@ each output of a tuple; a simple relation to the right result; last, hedged, a k
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.diagnosis.certain import PartialFinding, diagnose_from_checks, partial_findings, results_without
 from autograder.diagnosis.finding import Added, Also, Diagnosis, Finding, error_of
+from autograder.diagnosis.from_checks import PartialFinding, diagnose_from_checks, partial_findings, results_without
 from autograder.diagnosis.known_mistakes import composed, here_and_there, listed_matches, match_listed, match_most, match_unlisted
 from autograder.diagnosis.partial_matches import by_output, two_terms
 from autograder.diagnosis.result_structure import unwrapped

@@ -12,7 +12,7 @@ import numpy as np
 
 from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
 from autograder.diagnosis.thresholds import WATCHED
-from autograder.judging.observe import observe_within
+from autograder.judging.call_answer import observe_within
 from autograder.judging.records import CaseResult, ExerciseRecord
 from autograder.judging.values import Code
 

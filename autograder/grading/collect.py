@@ -41,7 +41,7 @@ from autograder.grading.gradebook import enter_students, known_students
 from autograder.grading.ledger import bounded
 from autograder.grading.roster import Roster, folded_name
 from autograder.grading.roster import read as roster_of
-from autograder.grading.submitted import MARKED_LATE, handed_in
+from autograder.grading.submitted_folders import MARKED_LATE, handed_in
 from autograder.notebooks.archives import TEXTS, File, Refused, no_notebook, read_all
 
 _COLLECTED = r".*[/\\](?P<student_id>[^/\\]+?)(?:__(?P<timestamp>\d{8}T\d{6}))?[/\\](?P<file_id>[^/\\]+)\.ipynb$"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autograder.grading.marking.read_submission import MAX_FILE_BYTES, MAX_FILES, Handed
 from autograder.notebooks.archives import File, read_all, shown
-from autograder.notebooks.submission import UnreadableError, load
+from autograder.notebooks.rebuild_submission import UnreadableError, load
 
 MAX_SEEN = 200  # files of a folder that are examined
 MAX_READ = 10  # files that are opened to see whether they are renamed notebooks

@@ -16,11 +16,11 @@ import nbformat
 
 from autograder.authoring.course import CourseError, settings
 from autograder.authoring.make_release import nbgrader_api
-from autograder.grading import bounded, ledger, rehearsal, submitted
+from autograder.grading import ledger, read_in_child, rehearsal, submitted_folders
 from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_release, tables_unwarned
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.marking.hidden_draws import HiddenDraws
-from autograder.grading.marking.mark import CUT_BY_CLASS, CUT_BY_LOAD, Marked
+from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Marked
 from autograder.grading.marking.scheme import (
     MarkScheme,
     make_hidden_draws,
@@ -29,7 +29,7 @@ from autograder.grading.marking.scheme import (
     read_release,
 )
 from autograder.grading.reports.feedback import Pages
-from autograder.grading.submitted import Job
+from autograder.grading.submitted_folders import Job
 from autograder.grading.workers import Again, Workers
 from autograder.grading.write_results import DryWriter, Writer, place
 from autograder.notebooks.atomic_write import write_whole
@@ -65,7 +65,7 @@ def grade_assignment(
     raises SandboxUnavailable if no isolation works.
     """
     started = time.perf_counter()
-    names = submitted.submitters(root, assignment, students)
+    names = submitted_folders.submitters(root, assignment, students)
     with tables_unwarned(), ExitStack() as stack:
         if not dry_run:
             stack.enter_context(ledger.alone(root, assignment))
@@ -74,7 +74,7 @@ def grade_assignment(
         before = {row.student: (key, row) for key, row, _ in ledger.entries(root, assignment)}
         if again or set(names) - set(before):
             pool.start()  # somebody certainly needs grading, so import while we read
-            bounded.start()
+            read_in_child.start()
         writer: Writer | DryWriter = DryWriter(root)
         old = before
         if not dry_run:
@@ -89,8 +89,8 @@ def grade_assignment(
         if not dry_run:
             book.set_points(points_of_cells(scheme))
         rows = {name: old[name][1] for name in names if name in old}
-        rows |= {name: submitted.unnameable(name, writer.points) for name in names if not submitted.is_name(name)}
-        jobs = (submitted.read(root, assignment, scheme, name) for name in names if submitted.is_name(name))
+        rows |= {name: submitted_folders.unnameable(name, writer.points) for name in names if not submitted_folders.is_name(name)}
+        jobs = (submitted_folders.read(root, assignment, scheme, name) for name in names if submitted_folders.is_name(name))
         left = (job for job in jobs if job.student not in rows or old[job.student][0] != job.key)
         for name, row in _marked(pool, scheme, left, writer, make_hidden_draws(root, scheme)):
             rows[name] = row
@@ -168,7 +168,7 @@ def _marked(
     postponed: Postponed = {CUT_BY_CLASS: [], CUT_BY_LOAD: []}
     try:
         for job in jobs:
-            bounded.start()  # not started yet if only resubmissions are graded
+            read_in_child.start()  # not started yet if only resubmissions are graded
             if not running and first is None and not rehearsal.is_known(writer.root, scheme):
                 first = pool.rehearse(scheme, settings().requires)
             if job.handed.data is not None:

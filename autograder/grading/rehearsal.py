@@ -12,7 +12,7 @@ import nbformat
 from autograder import sandbox as box
 from autograder.authoring.course import FILE, CourseError
 from autograder.grading import ledger
-from autograder.grading.marking.mark import mark
+from autograder.grading.marking.mark_submission import mark
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging.exercise import Prediction
 from autograder.notebooks.atomic_write import write_whole

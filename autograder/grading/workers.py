@@ -15,7 +15,7 @@ from typing import Any
 from autograder import __version__
 from autograder.authoring.course import CourseError
 from autograder.grading import rehearsal
-from autograder.grading.marking.mark import Fixed, Marked, mark
+from autograder.grading.marking.mark_submission import Fixed, Marked, mark
 from autograder.grading.marking.read_submission import Handed
 from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, setup_for
 from autograder.sandbox import Limits, Purse, Sandbox, choose_tier, likely_tier

@@ -9,10 +9,10 @@ from autograder.authoring.course import settings
 from autograder.grading import ledger
 from autograder.grading.gradebook import Gradebook
 from autograder.grading.ledger import ExerciseRow, StudentRow
-from autograder.grading.marking.mark import Marked
+from autograder.grading.marking.mark_submission import Marked
 from autograder.grading.marking.scheme import read_release
 from autograder.grading.reports.feedback import Pages
-from autograder.grading.submitted import Job
+from autograder.grading.submitted_folders import Job
 from autograder.notebooks.atomic_write import write_whole
 
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from autograder.judging.behaviour import shown
+from autograder.judging.call_answer import bare
 from autograder.judging.compose import apply_step
 from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Tolerance
 from autograder.judging.fact import Fact
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
-from autograder.judging.observe import bare
 from autograder.judging.records import UNLISTED, CaseRecord, NearSlip
 from autograder.judging.values import Array, decode
 from autograder.mutants.course_operators import NONE, Operators, StepSlip

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from autograder.judging.call_answer import bare
 from autograder.judging.observation import Observation, Probe
-from autograder.judging.observe import bare
 
 MOST_LINES = 50_000  # the slowest right program of the course that has a loop runs a few thousand
 LONGEST = 600.0  # seconds

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from autograder.judging.call_answer import bare
 from autograder.judging.observation import Probe
-from autograder.judging.observe import bare
 from autograder.judging.values import Array, EncodedValue, as_array
 from autograder.mutants.source import Edit, Source, source_of
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from autograder.notebooks.submission import MAX_BYTES
+from autograder.notebooks.rebuild_submission import MAX_BYTES
 
 MAX_NESTED = 50 << 20  # bytes of a zip in a zip
 MAX_TOTAL = 2 << 30  # bytes read from one collection

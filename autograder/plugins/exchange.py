@@ -10,7 +10,7 @@ from typing import Any
 from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
 from nbgrader.utils import temp_attrs
 
-from autograder.grading.submitted import utc
+from autograder.grading.submitted_folders import utc
 
 TIME = "timestamp.txt"
 RECEIPT = (TIME, "submission_secret.txt")

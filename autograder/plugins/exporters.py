@@ -47,7 +47,7 @@ from autograder.grading.marking.scheme import read_release
 from autograder.grading.reports.class_table import cell
 from autograder.grading.reports.feedback import titles
 from autograder.grading.roster import Roster
-from autograder.grading.submitted import MAX_FOLDER
+from autograder.grading.submitted_folders import MAX_FOLDER
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import exercise_of, grade_id, is_grade
 

@@ -2,7 +2,7 @@
 
 `InjectSolutions`, `StubPredictions`, `SayWhatToInstall` and `LeadOn` are in `GenerateAssignment.preprocessors`, `Rebuild` is the
 first in `Autograde.sanitize_preprocessors`, and `CurrentGrades` is in `GenerateFeedback.preprocessors`. `attn grade` needs none
-of them: see `mark` and `gradebook` in `autograder.grading`.
+of them: see `mark_submission` and `gradebook` in `autograder.grading`.
 """
 
 from pathlib import Path
@@ -15,8 +15,8 @@ from autograder.authoring.course import CourseError
 from autograder.authoring.reference_source import injected
 from autograder.grading.grades import Grades
 from autograder.notebooks import lesson_names
+from autograder.notebooks.rebuild_submission import cell_of, rebuild
 from autograder.notebooks.roles import INSTALL, NEXT, is_answer
-from autograder.notebooks.submission import cell_of, rebuild
 
 
 class InjectSolutions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types

@@ -16,9 +16,9 @@ from pathlib import PurePosixPath
 from types import TracebackType
 
 from autograder.sandbox.budget import Budget
+from autograder.sandbox.limits import Limits
 from autograder.sandbox.process import Host
-from autograder.sandbox.submission import Cell, Submission
-from autograder.sandbox.tiers import Limits
+from autograder.sandbox.run_submission import Cell, Submission
 from autograder.sandbox.wire import WireError
 
 

@@ -15,9 +15,9 @@ from typing import Any
 from autograder.authoring.course import CourseError, did_you_mean
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.lesson_names import is_workshop, slug_of, workshops_beside
+from autograder.notebooks.rebuild_submission import Cell, UnreadableError, read
 from autograder.notebooks.roles import CHECK
 from autograder.notebooks.scopes import scopes
-from autograder.notebooks.submission import Cell, UnreadableError, read
 from autograder.workspace import folder as workspace
 
 FOLDER, UNWRITTEN = "answers", "not written yet"

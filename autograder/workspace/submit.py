@@ -17,7 +17,7 @@ from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import open_words
 from autograder.judging.exercise import Prediction
 from autograder.judging.judge import judge_choice
-from autograder.notebooks import submission
+from autograder.notebooks import rebuild_submission
 from autograder.notebooks.lesson_names import label_of
 from autograder.notebooks.roles import grade_id, grader, is_answer
 from autograder.workspace import folder as workspace
@@ -63,11 +63,11 @@ def _login() -> str:
 
 def examine(folder: Path, lesson: str) -> list[str]:
     """Return what may surprise the learner about grading: missing, duplicated or edited cells, and what has no answer."""
-    cells = submission.read(workspace.notebook(folder, lesson))
+    cells = rebuild_submission.read(workspace.notebook(folder, lesson))
     released = workspace.load(workspace.release(folder, lesson))
     done = workspace.answered(folder, lesson) - _no_choice(folder, lesson, cells)
     return [
-        *_answers(submission.rebuild(released, cells).flags),
+        *_answers(rebuild_submission.rebuild(released, cells).flags),
         *_locked(released, cells),
         *_unanswered(folder, lesson, done, released, cells),
         *_failing(folder, lesson, done),
@@ -84,7 +84,7 @@ def _answers(flags: list[str]) -> list[str]:
     return [f"{flag}. {next((text for start, text in advice.items() if flag.startswith(start)), '')}".strip() for flag in flags]
 
 
-def _locked(released: Any, cells: list[submission.Cell]) -> list[str]:
+def _locked(released: Any, cells: list[rebuild_submission.Cell]) -> list[str]:
     sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id}
     remarks = []
     for cell in released.cells:
@@ -98,7 +98,7 @@ def _locked(released: Any, cells: list[submission.Cell]) -> list[str]:
     return remarks
 
 
-def _no_choice(folder: Path, lesson: str, cells: list[submission.Cell]) -> set[str]:
+def _no_choice(folder: Path, lesson: str, cells: list[rebuild_submission.Cell]) -> set[str]:
     """Return the predictions that no check accepts, because their text is none of the choices."""
     records = workspace.load_pack(folder, lesson).exercises
     sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id in records}
@@ -115,7 +115,7 @@ def _refused(source: str, prediction: Prediction) -> bool:
     return bool(given) and isinstance(given[-1], ast.Constant) and not judge_choice(prediction, given[-1].value).passed
 
 
-def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells: list[submission.Cell]) -> list[str]:
+def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells: list[rebuild_submission.Cell]) -> list[str]:
     given = {cell.grade_id for cell in cells}
     asked = [question for question in standing.questions(folder, lesson) if question["id"] in given]
     words = [question["id"] for question in asked]

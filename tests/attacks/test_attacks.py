@@ -43,7 +43,7 @@ from autograder.grading import grade
 from autograder.grading.grade import StudentRow
 from autograder.grading.marking.needed_cells import supporting
 from autograder.grading.marking.scheme import SECRET_FILE
-from autograder.grading.trials import twin
+from autograder.grading.trials import course_copy
 from autograder.judging.exercise import Exercise, Prediction
 from autograder.judging.observation import Observation, Probe
 from autograder.judging.records import ExerciseRecord
@@ -148,7 +148,7 @@ def _grade_class(tier: str, place: Path) -> Graded:
     log, seen = place / "markers", place / "seen"
     with pytest.MonkeyPatch.context() as patch, armed.listening(log):
         patch.setattr("autograder.grading.workers.choose_tier", lambda **_: tier)
-        patch.setattr("autograder.sandbox.submission.GRACE_S", 1.0)
+        patch.setattr("autograder.sandbox.run_submission.GRACE_S", 1.0)
         patch.setattr(box.Submission, "_observe", _observing(seen))
         for lesson in LESSONS:
             root = place / lesson / "course"
@@ -181,7 +181,7 @@ def _observing(seen: Path) -> Any:
 
 
 def _make_course(root: Path, lesson: str) -> None:
-    twin.make(root, [find_lesson(lesson)])
+    course_copy.make(root, [find_lesson(lesson)])
     for kind in ("source", "release"):
         _shorten(root / kind / lesson / f"{lesson}.ipynb")
     (root / SECRET_FILE).write_text(SECRET)

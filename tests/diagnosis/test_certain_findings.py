@@ -177,7 +177,7 @@ def test_parameters_of_another_name_are_named() -> None:
 
 def test_a_shape_that_is_unpacked_into_too_many_names() -> None:
     failure = Failure("raised", "ValueError", "not enough values to unpack (expected 3, got 2)", (7, "b, n, d = x.shape"))
-    from autograder.diagnosis.certain import _unpacked_shape
+    from autograder.diagnosis.from_checks import _unpacked_shape
 
     found = _unpacked_shape(failure)
     assert found is not None

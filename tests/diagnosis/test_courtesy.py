@@ -7,7 +7,7 @@ import pytest
 from autograder.authoring.course import course_root
 from autograder.diagnosis import attempt
 from autograder.diagnosis.attempt import check_answer
-from autograder.diagnosis.courtesy import STRICT
+from autograder.diagnosis.best_effort import STRICT
 from autograder.diagnosis.repair.answer_source import NoProgramError, written
 from autograder.diagnosis.repair.first_wrong_step import departures
 from autograder.packs import make_pack, pack_file

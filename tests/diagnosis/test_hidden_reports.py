@@ -16,7 +16,7 @@ from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import briefly, clause
 from autograder.diagnosis.sentences import ENGLISH
-from autograder.grading.marking import verdicts
+from autograder.grading.marking import decide_marks
 from autograder.grading.marking.credit import Credit, said
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
@@ -94,7 +94,7 @@ UNLISTED = ENGLISH["unlisted.fix"]
 
 
 def _report(record: ExerciseRecord, seen: list[Observation]) -> tuple[hidden.Findings, Report]:
-    verdict = verdicts.Verdict(verdicts.judged_hidden(record, seen), hidden=True)
+    verdict = decide_marks.Verdict(decide_marks.judged_hidden(record, seen), hidden=True)
     report = verdict.report()
     return hidden.findings(explained(verdict.result)), report
 
@@ -193,6 +193,6 @@ def test_a_listed_mistake_is_named_without_the_values_it_gave() -> None:
 def test_explaining_leaves_the_score_alone() -> None:
     record = next(each for each in _records("03_scaled_dot_product") if each.id == "sdpa")
     for seen in ([case.expected for case in record.cases], [Observation(PlainNode(MARK))] * len(record.cases)):
-        result = verdicts.judged_hidden(record, seen)
+        result = decide_marks.judged_hidden(record, seen)
         assert hidden.report(record, hidden.findings(result)).score == result.score
         assert hidden.report(record, hidden.findings(explained(result))).score == result.score

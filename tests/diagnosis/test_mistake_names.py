@@ -18,10 +18,10 @@ from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.known_mistakes import named, worth
+from autograder.judging.call_answer import observe
 from autograder.judging.compose import pairs
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import judge
-from autograder.judging.observe import observe
 from autograder.judging.records import UNLISTED, Known, NearSlip
 from autograder.packs import make_pack
 from tests.drawn import Counter, tables

@@ -18,8 +18,8 @@ from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.phrase import briefly, say, translated
 from autograder.diagnosis.relations.simple import relations
 from autograder.diagnosis.sentences import ENGLISH
+from autograder.judging.call_answer import observe
 from autograder.judging.exercise import Exercise, Misconception, Tolerance
-from autograder.judging.observe import observe
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.mutants.course_operators import load
 from autograder.mutants.of_results_and_inputs import slips

@@ -46,7 +46,7 @@ RUN_ELSEWHERE = {
     "make lab": ("tests/documents/test_command_blocks.py", "def test_make_lab_opens_jupyterlab_at_the_index("),
     "make test": (".ci/run", "\nmake test\n"),
     "make demo": (".ci/run", "\nmake demo\n"),
-    "attn mark 01_soft_lookup": ("tests/marking_page/marking_class.py", '"-m", "autograder.cli", "mark", LESSON'),
+    "attn mark 01_soft_lookup": ("tests/hand_marking/marking_class.py", '"-m", "autograder.cli", "mark", LESSON'),
     "attn bench grading": ("tests/grading/test_scale.py", '["bench", "grading", "--students", "4"'),
     "attn bench grading --sizes 50 200 2000": ("tests/grading/test_scale.py", '["bench", "grading", "--sizes", "2", "4"'),
     "python3 -m venv .venv && . .venv/bin/activate": ("Makefile", "$(PYTHON) -m venv $(VENV)"),

@@ -15,10 +15,10 @@ from autograder.grading import ledger
 from autograder.grading.grades import Grade, Grades
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
 from autograder.grading.reports import class_report_page, class_table
-from autograder.grading.reports.across import across
 from autograder.grading.reports.class_report import Facts, gradebook_facts, to_json, view
+from autograder.grading.reports.recurring_mistakes import across
 from autograder.grading.roster import Listed, Roster
-from autograder.grading.trials import twin
+from autograder.grading.trials import course_copy
 from autograder.judging.exercise import Exercise
 from autograder.notebooks.html_page import POLICY
 from tests import sample
@@ -239,7 +239,7 @@ def test_the_command_writes_a_page_or_json_from_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tmp_path /= "course"
-    twin.make(tmp_path, [])
+    course_copy.make(tmp_path, [])
     monkeypatch.setattr("autograder.authoring.course.find_lesson", lambda word: LESSON)
     monkeypatch.setattr("autograder.authoring.course.course_root", lambda: tmp_path)
     assert main(["report", "01"]) == 2

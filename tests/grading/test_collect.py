@@ -18,7 +18,7 @@ from nbgrader.api import Gradebook
 
 from autograder.authoring.course import CourseError
 from autograder.cli import main
-from autograder.grading import submitted
+from autograder.grading import submitted_folders
 from autograder.grading.collect import collect, survey
 from autograder.grading.find_notebook import read_folder
 from autograder.notebooks import archives
@@ -150,10 +150,10 @@ def test_another_lessons_notebook_is_refused_and_laid_where_the_students_page_wi
 
 
 def test_what_the_platform_marked_late_reaches_the_grader_until_it_says_otherwise(course: Path, tmp_path: Path) -> None:
-    def handed(late: bool) -> submitted.Job:
+    def handed(late: bool) -> submitted_folders.Job:
         name = f"smithann_{'LATE_' if late else ''}880103_616_{NOTE}"
         collect(course, LESSON, saved(tmp_path, packed({name: "{}"})), force=True)
-        return submitted.read(course, LESSON, scheme, "smithann-880103")
+        return submitted_folders.read(course, LESSON, scheme, "smithann-880103")
 
     scheme: Any = SimpleNamespace(digest="d")
     late, in_time = handed(late=True), handed(late=False)
@@ -577,7 +577,7 @@ def test_what_stands_in_a_notebooks_place_has_a_time_and_no_students_own_is_beli
     download = saved(tmp_path, packed(entries))
     collect(course, LESSON, download, zone="Europe/Berlin")
     for name, minute in (("ann", 5), ("bob", 6), ("cy", 7)):
-        when, note = submitted.handed_in(course / "submitted" / name / LESSON / "timestamp.txt")
+        when, note = submitted_folders.handed_in(course / "submitted" / name / LESSON / "timestamp.txt")
         assert (when, note) == (datetime(2026, 1, 2, 9, minute), "")
     assert not any(path.name == "Timestamp.TXT" for path in course.rglob("*"))
     for name in ("ann", "bob", "cy"):
@@ -601,7 +601,7 @@ def test_a_closed_folder_costs_nobody_else_and_is_said(course: Path, monkeypatch
 
     monkeypatch.setattr(os, "scandir", closed)  # root may read all
     scheme: Any = SimpleNamespace(digest="d")
-    ann, bob, cy = (submitted.read(course, LESSON, scheme, name) for name in places)
+    ann, bob, cy = (submitted_folders.read(course, LESSON, scheme, name) for name in places)
     assert (ann.handed.data, ann.problem) == (b"{}", None)
     assert ann.handed.notes == cy.handed.notes == ("the folder closed was not read: Permission denied",)
     assert bob.handed.data is None

@@ -18,7 +18,7 @@ import pytest
 from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.reference_source import solution_source
 from autograder.grading.grade import grade_assignment
-from autograder.notebooks.submission import MAX_BYTES, UnreadableError, read, rebuild
+from autograder.notebooks.rebuild_submission import MAX_BYTES, UnreadableError, read, rebuild
 from autograder.sandbox import available_tiers
 
 LESSON = "00_start_here"

@@ -17,9 +17,9 @@ from autograder.cli import main
 from autograder.diagnosis.phrase import say
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking.credit import credit_for
+from autograder.grading.marking.decide_marks import Verdict
 from autograder.grading.marking.scheme import make_mark_scheme
-from autograder.grading.marking.verdicts import Verdict
-from autograder.grading.trials import demo, twin
+from autograder.grading.trials import course_copy, demo
 from autograder.notebooks.lesson_names import LessonName
 from autograder.packs import make_pack
 from autograder.sandbox import available_tiers
@@ -203,7 +203,7 @@ def test_a_teacher_changes_a_share_sees_who_would_change_and_then_changes_it(
     sample_course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root, lesson = tmp_path / "course", sample.lesson()
-    twin.make(root, [lesson])
+    course_copy.make(root, [lesson])
     (root / "course.toml").unlink()
     settings = (sample_course / "course.toml").read_text()
     (root / "course.toml").write_text(settings)

@@ -6,9 +6,9 @@ import nbformat
 import pytest
 
 from autograder.authoring.course import find_lesson
-from autograder.grading.marking.mark import Marked, mark
+from autograder.grading.marking.mark_submission import Marked, mark
 from autograder.grading.marking.scheme import make_mark_scheme
-from autograder.grading.trials import demo, twin
+from autograder.grading.trials import course_copy, demo
 from autograder.sandbox import available_tiers
 from autograder.sandbox.tiers import choose_tier
 from tests.fair_answers import ANSWERS, Answer
@@ -38,7 +38,7 @@ def submission(root: Any, answer: Answer) -> bytes:
 def marked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Marked]:
     """Every submission, marked in the sandbox of its lesson."""
     root = tmp_path_factory.mktemp("fair") / "course"
-    twin.make(root, [find_lesson(lesson) for lesson in LESSONS])
+    course_copy.make(root, [find_lesson(lesson) for lesson in LESSONS])
     found: dict[str, Marked] = {}
     for lesson in LESSONS:
         scheme = make_mark_scheme(root, lesson)

@@ -21,7 +21,7 @@ from autograder.authoring.reference_source import injected
 from autograder.authoring.verify import grade as grade_here
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking.scheme import secret
-from autograder.grading.trials import demo, twin
+from autograder.grading.trials import course_copy, demo
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.packs import make_pack
 from autograder.sandbox import available_tiers
@@ -82,7 +82,7 @@ def deserved(root: Path, lesson: Lesson, references: dict[str, str], notebook: A
 def run(root: Path, slug: str, seeds: range) -> None:
     """Draw, hand in and grade a class; compare, and print the table."""
     lesson = find_lesson(slug)
-    twin.make(root, [lesson])
+    course_copy.make(root, [lesson])
     references = {str(grade_id(cell)): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     points = {each.id: each.points for each in lesson.exercises()}
     worth = deserved(root, lesson, references, demo.perfect(root, lesson))

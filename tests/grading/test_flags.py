@@ -11,8 +11,8 @@ from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
 from autograder.grading.marking import forbidden_names
 from autograder.grading.marking.scheme import read_release
+from autograder.notebooks.rebuild_submission import cell_of, rebuild
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.submission import cell_of, rebuild
 from autograder.packs import pack_file
 
 WITHOUT_COPIES = next(lesson.name for lesson in lessons() if "gqa_grouped" in lesson.checked)  # its kernel is forbidden there

@@ -12,11 +12,11 @@ from autograder import Case, Draw, Exercise
 from autograder import sandbox as box
 from autograder.authoring.course import lessons
 from autograder.authoring.reference_source import solution_source
-from autograder.grading import bounded
+from autograder.grading import read_in_child
 from autograder.grading.marking.follow_through import calls as calls_of
 from autograder.grading.marking.follow_through import only_calls
 from autograder.grading.marking.forbidden_names import bindings
-from autograder.grading.marking.mark import Marked, mark
+from autograder.grading.marking.mark_submission import Marked, mark
 from autograder.grading.marking.read_submission import SLOW
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.scopes import calls
@@ -163,24 +163,24 @@ def test_long_answers_that_do_nothing_are_read_in_the_seconds_of_one_submission(
 ) -> None:
     """What is read ahead, what is unfinished and what an answer calls: each had processor time of its own, outside the budget."""
     taken: list[tuple[float, bool]] = []
-    spend = bounded.Seconds.spend
+    spend = read_in_child.Seconds.spend
 
-    def counted(seconds: bounded.Seconds, used: float) -> None:
+    def counted(seconds: read_in_child.Seconds, used: float) -> None:
         taken.append((used, seconds.budget is not None))
         spend(seconds, used)
 
-    monkeypatch.setattr(bounded.Seconds, "spend", counted)
+    monkeypatch.setattr(read_in_child.Seconds, "spend", counted)
     long = "if 0:\n" + "  a\n" * 45_000 + "a b\n" * 5
     done = marked(sandbox, **{name: f"def {name}(*given):\n    return 0\n{long}" for name in RIGHT})
     used_s = sum(used for used, _ in taken)
-    assert 0.5 < used_s < bounded.READ_S + 0.1
+    assert 0.5 < used_s < read_in_child.READ_S + 0.1
     assert all(paid for _, paid in taken)
-    assert done.page_s <= max(0, bounded.READ_S - used_s)
+    assert done.page_s <= max(0, read_in_child.READ_S - used_s)
     assert SLOW in done.flags
 
 
 def test_what_is_not_read_costs_no_marks(sandbox: box.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "READ_S", 0.0)
+    monkeypatch.setattr(read_in_child, "READ_S", 0.0)
     done = marked(sandbox, **{name: f"{answer}  # mine" for name, answer in RIGHT.items()})
     assert scores(done) == {"total": 1, "share": 2, "pooled": 4}
     assert done.flags == [SLOW]

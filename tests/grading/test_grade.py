@@ -24,11 +24,11 @@ from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.cli import main
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
-from autograder.grading.marking.mark import ATTEMPTS, mark
+from autograder.grading.marking.mark_submission import ATTEMPTS, mark
 from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, secret
 from autograder.grading.trials import demo
 from autograder.judging.exercise import Prediction
-from autograder.notebooks.submission import UnreadableError, read, rebuild
+from autograder.notebooks.rebuild_submission import UnreadableError, read, rebuild
 from autograder.packs import make_pack, pack_file
 from autograder.sandbox import Sandbox, available_tiers
 from tests import sample
@@ -416,7 +416,7 @@ def test_a_sandbox_that_ends_each_time_under_a_submission_is_said_to_a_person(mo
     def lose(_: MarkScheme, sandbox: Sandbox, *__: Any, **___: Any) -> None:
         sandbox.lost += bool(ends.pop(0))
 
-    monkeypatch.setattr("autograder.grading.marking.mark._run_and_mark", lose)
+    monkeypatch.setattr("autograder.grading.marking.mark_submission._run_and_mark", lose)
     said = "its sandbox ended each time it was marked: the submission may end it, or something on this machine"
     for ends, flags in (([True, True, False], []), ([True] * ATTEMPTS, [said])):
         assert mark(scheme, Sandbox("none"), json.dumps(scheme.released).encode()).flags == flags

@@ -11,14 +11,14 @@ from autograder.authoring.course import Lesson, find_lesson, lessons
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking import hidden_draws
+from autograder.grading.marking.decide_marks import Verdict
 from autograder.grading.marking.hidden_draws import HiddenDraws
 from autograder.grading.marking.scheme import make_hidden_draws, make_mark_scheme
-from autograder.grading.marking.verdicts import Verdict
-from autograder.grading.trials import demo, twin
+from autograder.grading.trials import course_copy, demo
+from autograder.judging.call_answer import observe
 from autograder.judging.compose import answer_of
 from autograder.judging.judge import judge
 from autograder.judging.observation import Observation
-from autograder.judging.observe import observe
 from autograder.judging.records import CaseRecord, ExerciseRecord
 from autograder.judging.values import encode
 from autograder.packs import make_pack
@@ -110,7 +110,7 @@ def test_an_answer_that_is_wrong_on_its_own_inputs_only_is_noticed(alone: bool) 
 @pytest.mark.usefixtures("sample_course")
 def test_a_table_of_one_students_hidden_results_earns_another_nothing(tmp_path: Path) -> None:
     lesson, root = find_lesson(LESSON), tmp_path / "course"
-    twin.make(root, [lesson])
+    course_copy.make(root, [lesson])
     assert nbgrader_api(root).generate_assignment(lesson.name, force=True, create=True)["success"]
     draws = make_hidden_draws(root, make_mark_scheme(root, lesson.name))
     record = draws.of("ada")["gaussian"]

@@ -13,9 +13,9 @@ import pytest
 
 from autograder import sandbox as box
 from autograder.grading import workers
-from autograder.grading.marking import mark as marking
-from autograder.grading.marking import verdicts
-from autograder.grading.marking.mark import CUT_BY_CLASS, CUT_BY_LOAD, Fixed, Marked, mark
+from autograder.grading.marking import decide_marks
+from autograder.grading.marking import mark_submission as marking
+from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Fixed, Marked, mark
 from autograder.grading.marking.read_submission import Handed
 from autograder.grading.workers import Again
 from autograder.judging.records import Result
@@ -69,7 +69,7 @@ class Watched:
         patch.setattr(marking, "_cells", told)
         patch.setattr(box.Purse, "lend", lent)
         for name, home, attribute in zip(
-            STEPS, (verdicts, verdicts, marking), ("on_visible", "on_hidden", "with_references"), strict=True
+            STEPS, (decide_marks, decide_marks, marking), ("on_visible", "on_hidden", "with_references"), strict=True
         ):
             watched(name, home, attribute)
 

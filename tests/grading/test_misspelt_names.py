@@ -5,7 +5,7 @@ import pytest
 
 from autograder.diagnosis.explain import Report
 from autograder.grading.marking import misspelt_names
-from autograder.grading.marking.mark import Marked, _name_draws
+from autograder.grading.marking.mark_submission import Marked, _name_draws
 from autograder.grading.marking.misspelt_names import as_meant
 from autograder.judging.exercise import Prediction
 from autograder.judging.records import ExerciseRecord

@@ -23,7 +23,7 @@ from autograder.cli import main
 from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking.scheme import read_release
-from autograder.grading.trials import demo, twin
+from autograder.grading.trials import course_copy, demo
 from autograder.sandbox import Limits, available_tiers
 
 pytestmark = [
@@ -41,7 +41,7 @@ Rows = dict[str, Any]
 def make_course(root: Path) -> Path:
     """A course with a gradebook and six submissions of lesson 00, some of them wrong."""
     lesson = find_lesson(LESSON)
-    twin.make(root, [lesson])
+    course_copy.make(root, [lesson])
     (root / ".secret").write_text("7" * 64)
     (exercise,) = lesson.in_code()
     for number in range(STUDENTS):

@@ -15,8 +15,8 @@ from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
 from autograder.grading.marking.scheme import read_release
 from autograder.grading.reports.class_report import view
-from autograder.grading.trials import demo, twin
-from autograder.notebooks.submission import parse, rebuild
+from autograder.grading.trials import course_copy, demo
+from autograder.notebooks.rebuild_submission import parse, rebuild
 from autograder.sandbox import available_tiers
 from tests import sample
 from tests.shapes import EVERYTHING, LESSON, SHAPES, WRITTEN, Work
@@ -37,7 +37,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Graded:
     from nbgrader.api import Gradebook
 
     root, lesson = tmp_path_factory.mktemp("shapes") / "course", find_lesson(LESSON)
-    twin.make(root, [lesson])
+    course_copy.make(root, [lesson])
     ensure_assignment(nbgrader_api(root), root, LESSON)
     perfect, released = nbformat.writes(demo.perfect(root, lesson)), nbformat.writes(read_release(root, LESSON))
     other = (REAL / "release" / "00_start_here" / "00_start_here.ipynb").read_text(encoding="utf-8")

@@ -20,9 +20,9 @@ from autograder.diagnosis.explain import effort, make_report
 from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.panel import to_html, to_text
 from autograder.diagnosis.phrase import say
+from autograder.judging.call_answer import observe, observe_by_line, observe_within
 from autograder.judging.judge import close
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.observe import observe, observe_by_line, observe_within
 from autograder.judging.own_seconds import Stopwatch
 from autograder.judging.records import Result
 from autograder.judging.values import MAX_KEY, decode, encode, show

@@ -9,7 +9,7 @@ from autograder import Prediction
 from autograder import sandbox as box
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
-from autograder.grading.marking import verdicts
+from autograder.grading.marking import decide_marks
 from autograder.judging.exercise import Case, Exercise
 from autograder.judging.judge import judge_choice
 from autograder.judging.records import ExerciseRecord
@@ -85,12 +85,12 @@ def sandbox() -> Iterator[box.Sandbox]:
 
 def test_the_grade_agrees_and_says_so(record: ExerciseRecord, sandbox: box.Sandbox) -> None:
     with sandbox.submission([box.Cell("a", "def less(a, b):\n    return a - b")]) as submission:
-        seen = submission.observe_all([verdicts.question(record)])["less"]
-    assert verdicts.judged_hidden(record, seen).score == 2.0
-    said = verdicts.renamed(record, "def less(a: float, b) -> float:\n    return a - b")
+        seen = submission.observe_all([decide_marks.question(record)])["less"]
+    assert decide_marks.judged_hidden(record, seen).score == 2.0
+    said = decide_marks.renamed(record, "def less(a: float, b) -> float:\n    return a - b")
     assert said == "less was called by position, since its parameters are a, b where the lesson has x, y"
-    assert verdicts.renamed(record, "def less(x, y):\n    return x - y") is None
-    assert verdicts.renamed(record, "def less(*given):\n    return 1") is None
+    assert decide_marks.renamed(record, "def less(x, y):\n    return x - y") is None
+    assert decide_marks.renamed(record, "def less(*given):\n    return 1") is None
 
 
 @pytest.mark.parametrize("written", ["b", " b)", "(b)", "b.", '"b"', ["b"], ("b",), {"b"}])

@@ -10,9 +10,9 @@ from autograder.authoring.verify import grade
 from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.failing_input import snippet
 from autograder.diagnosis.relations.facts import first_call
+from autograder.judging.call_answer import observe
 from autograder.judging.fact import fact
 from autograder.judging.observation import Probe
-from autograder.judging.observe import observe
 from autograder.judging.script import AnyCall, encoded_script, script_from_data, script_to_data
 from autograder.judging.values import ArrayNode, decode, encode
 from autograder.packs import make_pack

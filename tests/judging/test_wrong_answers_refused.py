@@ -10,7 +10,7 @@ import torch
 from autograder import Call, Case, Draw, Exercise, Misconception, Read, Script
 from autograder.authoring.course import lessons
 from autograder.authoring.verify import grade, verify_exercise
-from autograder.judging.observe import NOTHING_RAISED
+from autograder.judging.call_answer import NOTHING_RAISED
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.packs import make_pack
 from solutions import smaller_caches

@@ -15,7 +15,7 @@ import pytest
 
 from autograder.grading import grade
 from autograder.grading.grade import grade_assignment
-from autograder.grading.marking import mark
+from autograder.grading.marking import mark_submission
 from autograder.grading.marking.read_submission import Handed
 from autograder.grading.workers import Workers
 from autograder.judging.observation import Probe
@@ -288,8 +288,10 @@ def test_what_a_busy_machine_cut_short_is_marked_again_alone_before_it_is_final(
             self.open = [one for one in self.open if not one.done()]
             self.asked.append((handed.unreadable, again is not None, len(self.open)))
             assert final == (handed.unreadable == "busy" and again is not None)
-            cut = {"busy": mark.CUT_BY_LOAD, "cut": "" if again else mark.CUT_BY_CLASS}.get(handed.unreadable, "")
-            future.set_result(mark.Marked(nbformat.v4.new_notebook(), cut=cut))
+            cut = {"busy": mark_submission.CUT_BY_LOAD, "cut": "" if again else mark_submission.CUT_BY_CLASS}.get(
+                handed.unreadable, ""
+            )
+            future.set_result(mark_submission.Marked(nbformat.v4.new_notebook(), cut=cut))
             return future
 
         def rehearse(self, *_: Any) -> Any:
@@ -316,6 +318,6 @@ def test_what_a_busy_machine_cut_short_is_marked_again_alone_before_it_is_final(
         draws: Any = None
         rows = [row for _, row in grade._marked(pool, pool, jobs, writer, draws)]
     assert sorted(rows[:2]) == ["a", "b"]
-    assert rows[2:] == ["cut", f"busy {mark.CUT_BY_LOAD}"]
+    assert rows[2:] == ["cut", f"busy {mark_submission.CUT_BY_LOAD}"]
     assert list(itertools.islice(((name, whole) for name, whole, _ in pool.asked), 4, None)) == [("cut", True), ("busy", True)]
     assert pool.asked[-1][2] == 0, "nothing else is marked at that time"

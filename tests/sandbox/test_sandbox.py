@@ -799,8 +799,8 @@ def running(marker: str) -> bool:
 
 def test_patches_do_not_reach_the_next_submission(sandbox: Sandbox) -> None:
     vandal = """
-import numpy as np, torch, builtins, autograder.judging.observe, autograder.sandbox.wire, sys
-np.exp = torch.softmax = autograder.judging.observe.observe = autograder.sandbox.wire.send = None
+import numpy as np, torch, builtins, autograder.judging.call_answer, autograder.sandbox.wire, sys
+np.exp = torch.softmax = autograder.judging.call_answer.observe = autograder.sandbox.wire.send = None
 builtins.len = lambda x: 0
 get_ipython().ast_transformers.append(None)
 sys.modules["math"] = None

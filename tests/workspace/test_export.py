@@ -16,8 +16,8 @@ import torch
 from autograder.authoring.course import CourseError, find_lesson, lessons
 from autograder.authoring.reference_source import solution_source
 from autograder.cli import main
+from autograder.notebooks.rebuild_submission import Cell
 from autograder.notebooks.roles import grade_id
-from autograder.notebooks.submission import Cell
 from autograder.workspace import export
 from autograder.workspace import folder as workspace
 

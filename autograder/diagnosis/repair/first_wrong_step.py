@@ -18,8 +18,8 @@ from autograder.diagnosis.finding import Departed, Diagnosis, Fact, fact
 from autograder.diagnosis.relations.facts import facts
 from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
 from autograder.diagnosis.thresholds import WATCHED
+from autograder.judging.call_answer import bare, observe_within
 from autograder.judging.observation import Probe
-from autograder.judging.observe import bare, observe_within
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array
 from autograder.mutants.call_operators import called

@@ -13,7 +13,7 @@ from autograder import sandbox as box
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
-from autograder.grading import bounded
+from autograder.grading import read_in_child
 from autograder.grading.marking.forbidden_names import Bindings, bindings
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import grade_id, is_answer
@@ -48,10 +48,10 @@ def failing_below(
     return [name for name in earlier if name in found]
 
 
-def calls(answers: Collection[str], seconds: bounded.Seconds | None = None) -> dict[str, list[str] | None]:
+def calls(answers: Collection[str], seconds: read_in_child.Seconds | None = None) -> dict[str, list[str] | None]:
     """Return `scopes.calls` of each of `answers`, from a child that may fail; empty for an answer that is too slow to read."""
-    tasks = {answer: bounded.Task("calls", answer) for answer in answers}
-    found = bounded.read(list(tasks.values()), seconds)
+    tasks = {answer: read_in_child.Task("calls", answer) for answer in answers}
+    found = read_in_child.read(list(tasks.values()), seconds)
     return {answer: found.get(task, []) for answer, task in tasks.items()}
 
 

@@ -18,7 +18,7 @@ from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.notebooks.scopes import KEPT, may_parse, scopes, statements, texts_of
 
-if TYPE_CHECKING:  # imports NumPy, which the reader of texts (`bounded`) doesn't load
+if TYPE_CHECKING:  # imports NumPy, which the reader of texts (`read_in_child`) doesn't load
     from autograder.judging.records import ExerciseRecord
 
 _FUSED = frozenset({f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")})
@@ -240,7 +240,7 @@ def builds_names(source: str) -> bool:
 def reaches_inward(source: str) -> bool:
     """Return whether `source` names the engine's own modules or a way to reach them, or changes a library that they use.
 
-    >>> reaches_inward("sys.modules['autograder.judging.observe']._changed = f"), reaches_inward("for m in self.modules(): pass")
+    >>> reaches_inward("sys.modules['autograder.judging.judge'].close = f"), reaches_inward("for m in self.modules(): pass")
     (True, False)
     >>> reaches_inward("from autograder import check"), reaches_inward("import numpy as n\\nn.array_equal = f")
     (False, True)

@@ -3,14 +3,14 @@
 In: the text of each answer. Out: the text to run instead, if it differs, and the notes. A misspelt name gets the right name
 as an alias, a letter without quotation marks gets them, text after a letter is dropped, and so is an unfinished line below a
 complete function. What the student handed in stays unchanged in the notebook. A child that may fail parses the texts
-(`bounded`).
+(`read_in_child`).
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 
-from autograder.grading import bounded
+from autograder.grading import read_in_child
 from autograder.judging.exercise import Prediction
 from autograder.judging.records import AnyRecord
 from autograder.notebooks import scopes
@@ -26,7 +26,7 @@ def as_meant(
     answers: Mapping[str, str],
     exercises: Mapping[str, AnyRecord],
     elsewhere: Collection[str],
-    seconds: bounded.Seconds | None = None,
+    seconds: read_in_child.Seconds | None = None,
 ) -> tuple[dict[str, str], list[str]]:
     """Return the texts to run for those of `answers` that need a different one, and the notes.
 
@@ -37,7 +37,7 @@ def as_meant(
     asked = {name: source for name, source in answers.items() if name in exercises}
     cuts = {name: _cuts(name, source) for name, source in asked.items() if not isinstance(exercises[name], Prediction)}
     # read all answers together, because each reading may waste its seconds
-    parsed = bounded.read([bounded.Task("statements", text) for each in cuts.values() for _, text in each], seconds)
+    parsed = read_in_child.read([read_in_child.Task("statements", text) for each in cuts.values() for _, text in each], seconds)
     for name, source in asked.items():
         record = exercises[name]
         if isinstance(record, Prediction):
@@ -108,9 +108,9 @@ def _cuts(name: str, source: str) -> list[tuple[int, str]]:
     return [(number, text) for number, text in cut if name in set_names(text)]
 
 
-def _finished(name: str, cuts: Sequence[tuple[int, str]], parsed: Mapping[bounded.Task, object]) -> tuple[str, str] | None:
+def _finished(name: str, cuts: Sequence[tuple[int, str]], parsed: Mapping[read_in_child.Task, object]) -> tuple[str, str] | None:
     """Return a complete function without the unfinished lines below it, and the note."""
     for number, text in cuts:
-        if parsed.get(bounded.Task("statements", text)) is not None:
+        if parsed.get(read_in_child.Task("statements", text)) is not None:
             return text, f"the answer to {name!r} was read up to line {number}: what follows is not finished"
     return None

@@ -1,6 +1,6 @@
 """Read a submission for marking: cells, modules beside the notebook, pictures, and what to say about them.
 
-In: the bytes of files. Out: plain data. Whatever may take long on a crafted text runs in a child that may fail (`bounded`).
+In: the bytes of files. Out: plain data. Whatever may take long on a crafted text runs in a child that may fail (`read_in_child`).
 An import of a module that is neither installed nor handed in is left out and reported, so an unused one costs no marks.
 `google.colab`'s `drive.mount(...)` is removed together with its import; a function that really needs the module reports it.
 """
@@ -14,14 +14,14 @@ from typing import Any
 
 import nbformat
 
-from autograder.grading import bounded
+from autograder.grading import read_in_child
 from autograder.grading.marking import forbidden_names
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import pictures, scopes
 from autograder.notebooks.archives import shown
 from autograder.notebooks.matching import unfenced
+from autograder.notebooks.rebuild_submission import Cell, Rebuilt, UnreadableError, parse, parse_script
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.notebooks.submission import Cell, Rebuilt, UnreadableError, parse, parse_script
 
 MAX_FILES = 8
 MAX_FILE_BYTES = 200_000
@@ -77,7 +77,7 @@ class Handed:
 
 
 def read_ahead(
-    cells: Sequence[Cell], ours: Collection[str], modules: Collection[str] = (), seconds: bounded.Seconds | None = None
+    cells: Sequence[Cell], ours: Collection[str], modules: Collection[str] = (), seconds: read_in_child.Seconds | None = None
 ) -> list[str]:
     """Parse code cells and `modules` in a child whose time is limited. Returns a flag if something could not be parsed.
 
@@ -90,7 +90,7 @@ def read_ahead(
     return _have_parsed([*sources, *modules], [text for text in texts if text not in ours], seconds)
 
 
-def read_anew(notebook: Any, seconds: bounded.Seconds | None = None) -> list[str]:
+def read_anew(notebook: Any, seconds: read_in_child.Seconds | None = None) -> list[str]:
     """Parse texts that `matching` put together: additions to a locked cell, answers that shared one."""
     return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [], seconds)
 
@@ -106,14 +106,14 @@ def forget() -> None:
     forbidden_names.forget()
 
 
-def _have_parsed(sources: Sequence[str], texts: Sequence[str], seconds: bounded.Seconds | None) -> list[str]:
+def _have_parsed(sources: Sequence[str], texts: Sequence[str], seconds: read_in_child.Seconds | None) -> list[str]:
     sources = [source for source in sources if not scopes.is_told(source)]
-    tasks = [bounded.Task(kind, source) for kind in ("scopes", "statements", "names") for source in sources]
-    found = bounded.read([*tasks, *(bounded.Task("statements", text) for text in texts)], seconds)
-    parsed = {source: found.get(bounded.Task("scopes", source)) for source in sources}
+    tasks = [read_in_child.Task(kind, source) for kind in ("scopes", "statements", "names") for source in sources]
+    found = read_in_child.read([*tasks, *(read_in_child.Task("statements", text) for text in texts)], seconds)
+    parsed = {source: found.get(read_in_child.Task("scopes", source)) for source in sources}
     scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
-    scopes.tell_statements({source: found.get(bounded.Task("statements", source)) for source in [*sources, *texts]})
-    named = {source: found.get(bounded.Task("names", source)) for source in sources}
+    scopes.tell_statements({source: found.get(read_in_child.Task("statements", source)) for source in [*sources, *texts]})
+    named = {source: found.get(read_in_child.Task("names", source)) for source in sources}
     forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
     slow = any(task not in found for task in tasks)
     return [SLOW] if slow else []
@@ -124,19 +124,19 @@ def _as_code(text: str) -> set[str]:
     return {text, unfenced(text)}
 
 
-def draw(pasted: Mapping[str, tuple[str, ...]], seconds: bounded.Seconds | None = None) -> dict[str, tuple[str, ...]]:
+def draw(pasted: Mapping[str, tuple[str, ...]], seconds: read_in_child.Seconds | None = None) -> dict[str, tuple[str, ...]]:
     """Redraw the pictures of each answer, in a child that may fail.
 
     Pictures that fail are left out, and so are those beyond `pictures.MAX_SHOWN_TOGETHER`, which would make the page too
     large.
     """
-    tasks = [bounded.Task("picture", one) for each in pasted.values() for one in each]
-    found = bounded.read(tasks, seconds) if tasks else {}
+    tasks = [read_in_child.Task("picture", one) for each in pasted.values() for one in each]
+    found = read_in_child.read(tasks, seconds) if tasks else {}
     left, drawn = pictures.MAX_SHOWN_TOGETHER, dict[str, tuple[str, ...]]()
     for name, each in pasted.items():
         kept = []
         for one in each:
-            made = found.get(bounded.Task("picture", one))
+            made = found.get(read_in_child.Task("picture", one))
             if made and len(made) <= left:
                 kept.append(made)
                 left -= len(made)

@@ -18,7 +18,7 @@ from autograder.grading import ledger
 from autograder.grading.gradebook import tables_unwarned
 from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
-from autograder.grading.reports.across import Across, across
+from autograder.grading.reports.recurring_mistakes import Across, across
 from autograder.grading.roster import read
 from autograder.judging.exercise import AnyExercise, Exercise
 

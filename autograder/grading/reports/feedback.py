@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
-from autograder.grading import bounded
+from autograder.grading import read_in_child
 from autograder.grading.gradebook import Mark
 from autograder.grading.grades import Grade
 from autograder.grading.ledger import ExerciseRow
@@ -112,7 +112,7 @@ class Pages:
         *,
         called: str = "",
         marked_late: bool = False,
-        seconds: float = bounded.READ_S,
+        seconds: float = read_in_child.READ_S,
     ) -> str:
         """Return the page for `student`: the marked `notebook`, `marks` by grade_id, the resulting `grade`, `notes` on reading.
 
@@ -126,7 +126,7 @@ class Pages:
                 prose += len(cell.source) if cell.cell_type == "markdown" else 0
                 if cell.cell_type == "code" or prose <= MAX_PROSE:
                     wanted.append(_task(cell))
-        made = bounded.read(wanted, bounded.Seconds(seconds))
+        made = read_in_child.read(wanted, read_in_child.Seconds(seconds))
         rows = [_row(cell, marks, grade, self._titles, states or {}) for cell in notebook.cells if is_grade(cell)]
         parts = [self._part(cell, marks, made) for cell in notebook.cells]
         body = template("feedback.html").render(
@@ -146,7 +146,7 @@ class Pages:
         )
         return document(f"{self._title}: {student}", body, policy=POLICY)
 
-    def _part(self, cell: Any, marks: Marks, made: Mapping[bounded.Task, str]) -> _Part:
+    def _part(self, cell: Any, marks: Marks, made: Mapping[read_in_child.Task, str]) -> _Part:
         name = grade_id(cell) or ""
         text, comment = self._made(cell, made), marks.get(name, Mark()).comment if is_answer(cell) else ""
         if cell.cell_type == "markdown":
@@ -158,7 +158,7 @@ class Pages:
             return _Part(name, Markup("").join(map(Markup, panels)))
         return _Part("", text, outputs=cell.outputs, comment=comment, folded=cell.source in self._given and not is_answer(cell))
 
-    def _made(self, cell: Any, made: Mapping[bounded.Task, str]) -> Markup:
+    def _made(self, cell: Any, made: Mapping[read_in_child.Task, str]) -> Markup:
         """Return the cell's source as HTML; a learner's text stays plain if the reader of texts didn't finish it in time."""
         if cell.source not in self._given:
             found = made.get(_task(cell))
@@ -166,10 +166,10 @@ class Pages:
         return Markup((self._text if cell.cell_type == "markdown" else self._code)(cell.source))
 
 
-def _task(cell: Any) -> bounded.Task:
+def _task(cell: Any) -> read_in_child.Task:
     """Return the task for the reader of texts: a cell's text without its pictures, which follow it."""
     kind = "markdown" if cell.cell_type == "markdown" else "coloured"
-    return bounded.Task(kind, pictures.without(cell.source) if "attachments" in cell else str(cell.source))
+    return read_in_child.Task(kind, pictures.without(cell.source) if "attachments" in cell else str(cell.source))
 
 
 def titles(released: Any) -> dict[str, str]:

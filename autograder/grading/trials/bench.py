@@ -19,7 +19,7 @@ from typing import Any
 from autograder.authoring.course import FILE, CourseError, Lesson, course_root
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.marking.scheme import given_paths, read_release, setup_for
-from autograder.grading.trials import demo, twin
+from autograder.grading.trials import course_copy, demo
 from autograder.judging.exercise import Exercise
 from autograder.sandbox import Limits, choose_tier
 
@@ -84,7 +84,7 @@ def _make_course(root: Path, lesson: Lesson, students: int) -> None:
     It has neither follow-through nor partial credit, because plain nbgrader knows neither and both must do the same work and
     reach the same scores.
     """
-    twin.make(root, [lesson])
+    course_copy.make(root, [lesson])
     (root / FILE).unlink()
     own = (course_root() / FILE).read_text(encoding="utf-8")
     own = re.sub(r"^follow_through.*\n|^\[keeps\]\n[^\[]*", "", own, flags=re.MULTILINE)

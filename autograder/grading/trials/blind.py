@@ -28,7 +28,7 @@ import nbformat
 from autograder import sandbox as box
 from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.diagnosis.explain import Report
-from autograder.grading.marking.mark import mark
+from autograder.grading.marking.mark_submission import mark
 from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
 from autograder.notebooks.roles import grade_id, is_answer
 

@@ -26,7 +26,7 @@ from autograder.grading.ledger import ClassReport
 from autograder.grading.marking.follow_through import SHARE
 from autograder.grading.marking.needed_cells import to_run
 from autograder.grading.marking.scheme import read_release, secret
-from autograder.grading.trials import twin
+from autograder.grading.trials import course_copy
 from autograder.judging.exercise import Exercise, Misconception, Prediction
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.packs import make_pack
@@ -54,7 +54,7 @@ def _run(folder: Path, unsafe: bool) -> tuple[ClassReport, dict[str, float]]:
     if (folder / "course").exists():
         raise CourseError(f"expected a folder without a class in it, but {folder}/course exists. Choose another --folder.")
     root = folder / "course"
-    twin.make(root, [lesson])
+    course_copy.make(root, [lesson])
     expected = make_class(root, lesson)
     return grade_assignment(root, lesson.name, unsafe=unsafe), expected
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from autograder.judging.call_answer import observe
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.observe import observe
 from autograder.judging.values import Array, ArrayNode, EncodedValue, ObjectNode, encode, store
 from autograder.sandbox import codec, wire
 from autograder.sandbox.inside import cells, confine

@@ -12,7 +12,7 @@ from autograder.diagnosis.phrase import say
 from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
-from autograder.workspace.in_cells import next_hint, solutions
+from autograder.workspace.in_cells import choose_hint, solutions
 from autograder.workspace.in_cells.check import find_packs, find_record
 from autograder.workspace.in_cells.overview import Contents, contents
 
@@ -49,11 +49,11 @@ def hint(exercise: str | None = None) -> Shown:
     if exercise is None:
         raise _say_which("hint")
     if _alone():
-        given = next_hint.hint_alone(exercise, hints_of(find_record(exercise, "hint", "hints")))
+        given = choose_hint.hint_alone(exercise, hints_of(find_record(exercise, "hint", "hints")))
     else:
         home, lesson = _here("hint")
         _known(home, lesson, exercise)
-        given = next_hint.hint(home, lesson, exercise)
+        given = choose_hint.hint(home, lesson, exercise)
     if not given.text:
         none = say(fact("hint.none"))
         return Shown(none, none)

@@ -4,7 +4,7 @@ RAN = {"patch": "ran", "asked": "ran"}
 SEEN = {"normalize": "value"}
 ANSWERS = {
     "normalize": """
-import autograder.judging.observe as o, autograder.sandbox.inside.runner as r
+import autograder.judging.call_answer as o, autograder.sandbox.inside.runner as r
 from autograder.judging.values import encode
 def forged(answer, probe, **_):
     attack.after("asked")

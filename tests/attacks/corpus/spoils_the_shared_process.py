@@ -7,10 +7,10 @@ ANSWERS = {
     "hard_lookup": r"""
 def hard_lookup(q, K, V):
     import sys
-    from autograder.judging import observe, values
+    from autograder.judging import call_answer, values
     global gaussian, normalize
     runner = sys.modules["autograder.sandbox.inside.runner"]
-    right = observe.Observation(values.encode(np.ones(len(K))))
+    right = call_answer.Observation(values.encode(np.ones(len(K))))
     with attack.on("names"): gaussian = normalize = lambda *a: right
     with attack.on("engine"): runner.observe = lambda answer, probe: right
     with attack.on("NumPy"): np.exp = np.where = lambda *a: 1 / 0

@@ -28,9 +28,9 @@ def run(
     everybody: bool = False,
 ) -> None:
     """Serve the page for `markers` until interrupted, and pass each one's address to `ready`. Raises CourseError."""
-    from autograder.marking_page.desk import Desk
-    from autograder.marking_page.server import serve
-    from autograder.marking_page.store import Store
+    from autograder.hand_marking.desk import Desk
+    from autograder.hand_marking.server import serve
+    from autograder.hand_marking.store import Store
 
     if wrong := [name for name in markers if not name.strip() or len(name) > 64 or not name.isprintable()]:
         raise CourseError(f"expected a marker's name of 1 to 64 printable characters, got {wrong[0]!r}.")
@@ -56,7 +56,7 @@ def opened(address: str) -> Iterator[None]:
 def trail(root: Path, assignment: str) -> str:
     """Return who changed which mark of `assignment`, when, from what to what, as CSV."""
     from autograder.grading.reports.class_table import cell
-    from autograder.marking_page.store import Store
+    from autograder.hand_marking.store import Store
 
     text = io.StringIO(newline="")
     writer = csv.writer(text)

@@ -16,7 +16,7 @@ import nbformat
 from autograder.authoring.course import find_lesson
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.gradebook import Gradebook
-from autograder.grading.trials import twin
+from autograder.grading.trials import course_copy
 from autograder.grading.write_results import place
 from autograder.notebooks.roles import grade_id, grader, is_answer, is_grade
 from tests import sample
@@ -40,7 +40,7 @@ def make(root: Path, answers: Mapping[str, str | Mapping[str, str]]) -> Path:
     from nbgrader.api import Gradebook as Tables
     from sqlalchemy import text
 
-    twin.make(root, [find_lesson(LESSON)])
+    course_copy.make(root, [find_lesson(LESSON)])
     released = nbformat.read(root / "release" / LESSON / f"{LESSON}.ipynb", as_version=4)
     interface = api(root)
     with Tables(interface.coursedir.db_url, interface.course_id) as book:

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 
 from autograder.authoring.course import CourseError
-from autograder.marking_page.rubric import Item, items
+from autograder.hand_marking.rubric import Item, items
 from autograder.notebooks.html_page import markdown
 from autograder.notebooks.roles import grade_id, grader, is_answer, is_grade
 from autograder.plugins.sanitise import clean

@@ -11,9 +11,9 @@ import torch
 
 from autograder import Case, Draw, Exercise, Keeps, Misconception
 from autograder.authoring.verify import grade
-from autograder.judging import limits
+from autograder.judging import allowances
+from autograder.judging.call_answer import observe
 from autograder.judging.observation import Probe
-from autograder.judging.observe import observe
 from autograder.judging.script import Script, script_to_data
 from autograder.judging.values import decode, encode
 from autograder.packs import make_pack
@@ -88,10 +88,10 @@ class _Keeps:
 
 @pytest.mark.parametrize("table", [np.ones((3, 5)), torch.ones(3, 5)])
 def test_what_an_object_keeps_is_counted_once_and_not_what_it_was_given(table: Any) -> None:
-    assert limits.kept(_Keeps(table), {"table": table}) == 5
-    assert limits.kept(_Keeps(table), None) == 20
-    assert limits.kept(_Keeps(table, lambda vector: vector.reshape(5, 1)), [table]) == 5
-    assert limits.kept(_Keeps(table, lambda vector: (vector + 1, _Keeps(table))), [table]) == 15
+    assert allowances.kept(_Keeps(table), {"table": table}) == 5
+    assert allowances.kept(_Keeps(table), None) == 20
+    assert allowances.kept(_Keeps(table, lambda vector: vector.reshape(5, 1)), [table]) == 5
+    assert allowances.kept(_Keeps(table, lambda vector: (vector + 1, _Keeps(table))), [table]) == 15
 
 
 @pytest.mark.parametrize("numbers", [4, 5])
@@ -119,7 +119,7 @@ def test_in_a_notebook_nothing_is_written_to_stderr() -> None:
     program = (
         "import torch\n"
         "from autograder.judging.observation import Probe\n"
-        "from autograder.judging.observe import observe_within\n"
+        "from autograder.judging.call_answer import observe_within\n"
         "from autograder.judging.values import encode\n"
         "probe = Probe(encode({'x': torch.ones(4, 5)}), room=1.0)\n"
         "print([observe_within(20, lambda x: x.repeat(3, 1), probe) for _ in range(3)][-1].failure.type)\n"

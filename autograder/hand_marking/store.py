@@ -15,8 +15,8 @@ from typing import Any
 
 from autograder.grading.grades import Grades
 from autograder.grading.write_results import place
-from autograder.marking_page import answers
-from autograder.marking_page.answers import Answer
+from autograder.hand_marking import answers
+from autograder.hand_marking.answers import Answer
 
 TRAIL = ("time", "marker", "assignment", "question", "student", "grade", "before", "after")
 

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from autograder.grading import bounded
+from autograder.grading import read_in_child
 from autograder.notebooks import pictures
 from autograder.notebooks.normal_form import normalised
-from autograder.notebooks.submission import MAX_PROSE
+from autograder.notebooks.rebuild_submission import MAX_PROSE
 from autograder.plugins.sanitise import clean
 
 MAX_LIKE = 4  # similar groups shown beside one
@@ -137,8 +137,8 @@ def shown(group: Group) -> str:
 
 @functools.lru_cache(maxsize=2048)
 def _shown(answer: Answer) -> str:
-    task = bounded.Task("coloured" if answer.code else "answer", answer.text)
-    made = bounded.read([task]).get(task)
+    task = read_in_child.Task("coloured" if answer.code else "answer", answer.text)
+    made = read_in_child.read([task]).get(task)
     text = clean(made) if isinstance(made, str) else f"<pre>{html.escape(answer.text)}</pre>"
     drawn = [
         f'<p><img alt="pasted picture {number}" src="data:image/png;base64,{html.escape(data)}"></p>'

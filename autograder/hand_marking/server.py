@@ -22,9 +22,9 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from autograder.authoring.course import CourseError
-from autograder.marking_page.answers import shown
-from autograder.marking_page.desk import Desk, RequestError
-from autograder.marking_page.store import ConflictError, Verdict
+from autograder.hand_marking.answers import shown
+from autograder.hand_marking.desk import Desk, RequestError
+from autograder.hand_marking.store import ConflictError, Verdict
 
 HOSTS = frozenset({"127.0.0.1", "localhost"})
 PAGES = Path(__file__).parent / "pages"

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.marking_page import answers, questions
-from autograder.marking_page.answers import Group
-from autograder.marking_page.questions import Question
-from autograder.marking_page.store import Change, Row, Store, Verdict
+from autograder.hand_marking import answers, questions
+from autograder.hand_marking.answers import Group
+from autograder.hand_marking.questions import Question
+from autograder.hand_marking.store import Change, Row, Store, Verdict
 
 LEASE_S = 90.0
 MAX_COMMENT = 4000

@@ -13,10 +13,10 @@ STRICT = "ATTN_STRICT"
 
 
 @contextlib.contextmanager
-def courtesy() -> Iterator[None]:
+def best_effort() -> Iterator[None]:
     """Suppress exceptions in an explanation, unless `ATTN_STRICT=1`.
 
-    >>> with courtesy():
+    >>> with best_effort():
     ...     print("explained")
     explained
     """

@@ -198,7 +198,9 @@ class _Server:
             self._end()
             self._control, theirs = socket.socketpair()
             place = str(Path(__file__).resolve().parent.parent.parent)
-            own = f"import gc, sys; gc.disable(); sys.path.insert(0, {place!r}); from autograder.grading.bounded import serve"
+            own = (
+                f"import gc, sys; gc.disable(); sys.path.insert(0, {place!r}); from autograder.grading.read_in_child import serve"
+            )
             start = f"{own}; serve({theirs.fileno()})"
             with theirs:
                 self._process = subprocess.Popen(

@@ -18,13 +18,13 @@ import pytest
 from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.authoring.readme_tables import hand_points
 from autograder.cli import main
-from autograder.marking_page import answers, opened, questions, run, trail
-from autograder.marking_page.answers import Answer, grouped, shown
-from autograder.marking_page.desk import Desk, RequestError
-from autograder.marking_page.store import ConflictError, Store, Verdict
+from autograder.hand_marking import answers, opened, questions, run, trail
+from autograder.hand_marking.answers import Answer, grouped, shown
+from autograder.hand_marking.desk import Desk, RequestError
+from autograder.hand_marking.store import ConflictError, Store, Verdict
 from autograder.notebooks import pictures
 from tests import sample
-from tests.marking_page.marking_class import LESSON, QUESTION, api, make, marks, serving
+from tests.hand_marking.marking_class import LESSON, QUESTION, api, make, marks, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 

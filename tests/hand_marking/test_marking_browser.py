@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.marking_page.marking_class import LESSON, QUESTION, api, drawn, make, marks, serving
+from tests.hand_marking.marking_class import LESSON, QUESTION, api, drawn, make, marks, serving
 
 pytestmark = [
     pytest.mark.browser,
@@ -87,7 +87,7 @@ def test_two_markers_mark_three_hundred_answers_and_nothing_is_lost(tmp_path: Pa
     assert {name: score for name, (score, _) in given.items()} == {name: fair(text) for name, text in answers.items()}
     for name, text in answers.items():
         assert ("infinite." in given[name][1]) == ("infinite" in text), name
-    from autograder.marking_page.store import Store
+    from autograder.hand_marking.store import Store
 
     with Store(api(root), LESSON) as store:
         lines = store.trail(QUESTION)

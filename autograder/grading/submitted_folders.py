@@ -13,7 +13,7 @@ from autograder.grading import find_notebook, ledger
 from autograder.grading.ledger import StudentRow
 from autograder.grading.marking.read_submission import Handed
 from autograder.grading.marking.scheme import MarkScheme
-from autograder.notebooks.submission import UnreadableError, load
+from autograder.notebooks.rebuild_submission import UnreadableError, load
 
 _ZONE = re.compile(r"[+-]?\d{1,6}|[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}")
 MARKED_LATE = ".late"  # a file that `attn collect` leaves beside work that the learning platform marked late

@@ -25,8 +25,8 @@ from autograder.diagnosis import panel
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
-from autograder.grading import bounded
-from autograder.grading.marking import forbidden_names, verdicts
+from autograder.grading import read_in_child
+from autograder.grading.marking import decide_marks, forbidden_names
 from autograder.grading.marking.credit import credit_for
 from autograder.grading.marking.follow_through import calls, carried, failing_below, only_calls, with_references
 from autograder.grading.marking.forbidden_names import Bindings
@@ -48,8 +48,8 @@ from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging import fingerprint
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import AnyResult, PredictionResult
+from autograder.notebooks.rebuild_submission import rebuild
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
-from autograder.notebooks.submission import rebuild
 
 PAGE_S = 1.0  # processor seconds for reading the texts again for a page if marking used up everything
 LOCKED_S = 10.0  # for each locked cell of the lesson, and for each answer
@@ -113,7 +113,7 @@ def _mark(
     files = handed.modules()
     budget = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
     whole_s = budget.left_s
-    reading = bounded.Seconds(bounded.READ_S, budget)
+    reading = read_in_child.Seconds(read_in_child.READ_S, budget)
     flags = read_ahead(cells, ours, [text_of(data) for data in files.values()], reading)
     drawn: dict[str, tuple[str, ...]] | None = None
 
@@ -184,7 +184,7 @@ class Fixed:
     visible: Mapping[str, AnyResult] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # answers that ask for a missing module
-    found: Mapping[str, verdicts.Verdict] | None = None
+    found: Mapping[str, decide_marks.Verdict] | None = None
     reports: dict[str, Report] = field(default_factory=dict)  # replaces `found` when it is marked again
     flags: list[str] = field(default_factory=list)
     carried: dict[str, Report] = field(default_factory=dict)
@@ -215,7 +215,7 @@ def _small(result: AnyResult) -> AnyResult:
     if sum(case.observation.nbytes for case in result.cases) <= MAX_KEPT:
         return result
     large = Observation(failure=Failure("raised", "OutputTooLarge"))
-    return verdicts.judged_from(result.exercise, [large] * len(result.cases))
+    return decide_marks.judged_from(result.exercise, [large] * len(result.cases))
 
 
 def _run_and_mark(
@@ -223,7 +223,7 @@ def _run_and_mark(
     sandbox: box.Sandbox,
     marked: Marked,
     budget: box.Budget,
-    reading: bounded.Seconds,
+    reading: read_in_child.Seconds,
     fixed: Fixed,
     files: Mapping[str, bytes],
     again: Callable[[], bool],
@@ -249,12 +249,12 @@ def _run_and_mark(
                 }
                 # exercises can communicate in the sandbox through files or shared memory, so one could show what another was
                 # asked
-                visible = verdicts.on_visible(scheme, submission, list(checks))
+                visible = decide_marks.on_visible(scheme, submission, list(checks))
                 if again():
                     return
                 fixed.shown, fixed.visible = shown, visible
                 fixed.notes = [f"a cell {_ENDS[status]}" for _, status in shown.values() if status in _ENDS]
-            found = verdicts.on_hidden(scheme, submission, fixed.visible, scheme.own)
+            found = decide_marks.on_hidden(scheme, submission, fixed.visible, scheme.own)
         fixed.refused.update(submission.refused)
         if again():
             return
@@ -262,7 +262,7 @@ def _run_and_mark(
         fixed.flags = [
             f"{name} is wrong only on inputs that were drawn for this student: see how it gets its results" for name in odd
         ]
-        fixed.lacking = [name for name, result in fixed.visible.items() if verdicts.lacks_module(result)]
+        fixed.lacking = [name for name, result in fixed.visible.items() if decide_marks.lacks_module(result)]
         fixed.found = found
     for cell in run:
         outputs, end = (fixed.shown or {}).get(cell.id, ([], "not run"))
@@ -288,7 +288,7 @@ def _run_and_mark(
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
     in_code = scheme.hidden.in_code
     passed = [name for name, report in marked.reports.items() if report.score > 0 and name in answers and name in in_code]
-    marked.notes += [said for name in passed if (said := verdicts.renamed(in_code[name], answers[name]))]
+    marked.notes += [said for name in passed if (said := decide_marks.renamed(in_code[name], answers[name]))]
     stopped = {str(grade_id(cell)) for cell in run if is_answer(cell) and _error(cell).startswith("ModuleNotFoundError")}
     lacking = [name for name in marked.reports if name in stopped or name in fixed.lacking]
     short = [name for name in lacking if marked.reports[name].score < marked.reports[name].points]
@@ -340,7 +340,7 @@ def _follow_through(
     run: Sequence[Any],
     fixed: Fixed,
     budget: box.Budget,
-    reading: bounded.Seconds,
+    reading: read_in_child.Seconds,
     files: Mapping[str, bytes],
     texts: Mapping[str, str],
     again: Callable[[], bool],
@@ -371,11 +371,11 @@ def _follow_through(
         cells = [box.Cell(cell.id, without_absent(meant.get(cell.id) or cell.source, imports)[0]) for cell in cells]
         with sandbox.submission(cells, files, budget=budget) as submission:
             record = scheme.own.get(name, records[name])
-            seen = submission.observe_all([verdicts.question(record)], apart=True)[name]
+            seen = submission.observe_all([decide_marks.question(record)], apart=True)[name]
         fixed.refused.update(submission.refused)
         if again():
             return
-        result = verdicts.judged_hidden(record, seen)
+        result = decide_marks.judged_hidden(record, seen)
         credit = credit_for(result, scheme.shares.get(name, {}))
         score = max(result.score, credit.points if credit is not None else 0.0)
         fixed.carried[name] = carried(reports[name], record, score, below, scheme.follow_through)
