@@ -74,10 +74,10 @@ def repeat_kv(
 
 def gqa(
     X: Float[Tensor, "... n d_model"],
-    Wq: Float[Tensor, "d_model H_d_k"],
-    Wk: Float[Tensor, "d_model G_d_k"],
-    Wv: Float[Tensor, "d_model G_d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
+    W_Q: Float[Tensor, "d_model H_d_k"],
+    W_K: Float[Tensor, "d_model G_d_k"],
+    W_V: Float[Tensor, "d_model G_d_v"],
+    W_O: Float[Tensor, "H_d_v d_model"],
     H: int,
     G: int,
 ) -> tuple[
@@ -90,8 +90,8 @@ def gqa(
     There are `H` query heads and `G` **groups**, and `G` divides `H`. Head $h$ attends
     to the keys and values of group $g = \lfloor h / (H/G) \rfloor$, and
     $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$. Query head $h$ comes from the
-    $h$-th run of $d_k$ columns of `Wq`, the keys of group $g$ from the $g$-th run of
-    $d_k$ columns of `Wk`, and values likewise. $K$ and $V$ are what a cache stores.
+    $h$-th run of $d_k$ columns of `W_Q`, the keys of group $g$ from the $g$-th run of
+    $d_k$ columns of `W_K`, and values likewise. $K$ and $V$ are what a cache stores.
 
     >>> shapes = (4, 12), (4, 4), (4, 10), (30, 4)
     >>> Y, K, V = gqa(torch.ones(3, 4), *(torch.ones(s) for s in shapes), H=6, G=2)
@@ -100,10 +100,10 @@ def gqa(
 
     Source: Ainslie et al. (2023), section 2.2.
     """
-    Q, K, V = split_heads(X @ Wq, H), split_heads(X @ Wk, G), split_heads(X @ Wv, G)
+    Q, K, V = split_heads(X @ W_Q, H), split_heads(X @ W_K, G), split_heads(X @ W_V, G)
     # 0, 0, ..., 1, 1, ...: a copy of its group for each head
     copies = (x.repeat_interleave(H // G, dim=-3) for x in (K, V))
-    return merge_heads(causal_attention(Q, *copies)) @ Wo, K, V
+    return merge_heads(causal_attention(Q, *copies)) @ W_O, K, V
 
 
 def with_more_groups(

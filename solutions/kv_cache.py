@@ -47,9 +47,9 @@ def forward(
         keep = torch.ones(n, n, dtype=torch.bool, device=ids.device).tril()
     x: Tensor = model["embed"][ids]  # (batch, n, d_model)
     for layer in model["layers"]:
-        q, k, v = (project(x, layer[name]) for name in ("Wq", "Wk", "Wv"))
+        q, k, v = (project(x, layer[name]) for name in ("W_Q", "W_K", "W_V"))
         o = attention(apply_rope(q, pos), apply_rope(k, pos), v, keep)
-        x = x + combine(o, layer["Wo"])  # a layer adds to its input
+        x = x + combine(o, layer["W_O"])  # a layer adds to its input
     logits: Tensor = x @ model["unembed"]  # (batch, n, vocab)
     return logits
 
@@ -121,9 +121,9 @@ class CachedModel:
         pos = torch.arange(self.length, self.length + ids.shape[1], device=ids.device)
         x: Tensor = self.model["embed"][ids]
         for layer, cache in zip(self.model["layers"], self.caches, strict=True):
-            q, k = (apply_rope(project(x, layer[name]), pos) for name in ("Wq", "Wk"))
-            K, V = cache.append(k, project(x, layer["Wv"]))
-            x = x + combine(attend_cached(q, K, V), layer["Wo"])
+            q, k = (apply_rope(project(x, layer[name]), pos) for name in ("W_Q", "W_K"))
+            K, V = cache.append(k, project(x, layer["W_V"]))
+            x = x + combine(attend_cached(q, K, V), layer["W_O"])
         logits: Tensor = x @ self.model["unembed"]
         return logits
 

@@ -159,9 +159,9 @@ def packed_mask(documents: Int[Tensor, " position"]) -> Bool[Tensor, "query key"
 def cross_attention(
     Xq: Float[Tensor, "... query d_q"],
     Xkv: Float[Tensor, "... key d_kv"],
-    Wq: Float[Tensor, "d_q d_k"],
-    Wk: Float[Tensor, "d_kv d_k"],
-    Wv: Float[Tensor, "d_kv d_v"],
+    W_Q: Float[Tensor, "d_q d_k"],
+    W_K: Float[Tensor, "d_kv d_k"],
+    W_V: Float[Tensor, "d_kv d_v"],
     keep: Bool[Tensor, "..."],
 ) -> tuple[Float[Tensor, "... query d_v"], Float[Tensor, "... query key"]]:
     r"""Return output and weights $(O, A)$ of one sequence, `Xq`, that attends to
@@ -173,11 +173,11 @@ def cross_attention(
 
     >>> source = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> eye, keep = torch.eye(2), torch.tensor([[False, True]])
-    >>> Xq, Wq = torch.ones(1, 1), torch.ones(1, 2)
-    >>> O, A = cross_attention(Xq, source, Wq, eye, eye, keep)
+    >>> Xq, W_Q = torch.ones(1, 1), torch.ones(1, 2)
+    >>> O, A = cross_attention(Xq, source, W_Q, eye, eye, keep)
     >>> O, A
     (tensor([[0., 1.]]), tensor([[0., 1.]]))
 
     Source: Vaswani et al. (2017), section 3.2.3 (encoder-decoder attention).
     """
-    return masked_sdpa(Xq @ Wq, Xkv @ Wk, Xkv @ Wv, keep)
+    return masked_sdpa(Xq @ W_Q, Xkv @ W_K, Xkv @ W_V, keep)

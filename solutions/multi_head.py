@@ -49,10 +49,10 @@ def one_head_errors(
 
 def mha(
     X: Float[Tensor, "... n d_model"],
-    Wq: Float[Tensor, "d_model H_d_k"],
-    Wk: Float[Tensor, "d_model H_d_k"],
-    Wv: Float[Tensor, "d_model H_d_v"],
-    Wo: Float[Tensor, "H_d_v d_out"],
+    W_Q: Float[Tensor, "d_model H_d_k"],
+    W_K: Float[Tensor, "d_model H_d_k"],
+    W_V: Float[Tensor, "d_model H_d_v"],
+    W_O: Float[Tensor, "H_d_v d_out"],
     H: int,
     keep: Bool[Tensor, "... n n"] | None = None,
 ) -> tuple[Float[Tensor, "... n d_out"], Float[Tensor, "... head n n"]]:
@@ -60,31 +60,31 @@ def mha(
 
     $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\; W_O$, where
     $(O_h, A_h) = \mathrm{masked\_sdpa}(X W_Q^{(h)},\; X W_K^{(h)},\; X W_V^{(h)})$.
-    Here $W_Q^{(h)}$ is the $h$-th block of $d_k$ columns of `Wq`, likewise for `Wk`,
-    and $W_V^{(h)}$ is the $h$-th block of $d_v$ columns of `Wv`. The widths $d_k$ and
+    Here $W_Q^{(h)}$ is the $h$-th block of $d_k$ columns of `W_Q`, likewise for `W_K`,
+    and $W_V^{(h)}$ is the $h$-th block of $d_v$ columns of `W_V`. The widths $d_k$ and
     $d_v$ may differ, and $H d_k$ need not be the width of `X`.
     `keep` is True where a query may attend to a key. It is None, which keeps all, or
     one mask per sequence, which **all heads share**, so it has no head axis.
 
-    >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
-    >>> Y, A = mha(torch.randn(7, 3, 4), Wq, Wk, Wv, Wo, H=5)
+    >>> W_Q, W_K, W_V, W_O = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
+    >>> Y, A = mha(torch.randn(7, 3, 4), W_Q, W_K, W_V, W_O, H=5)
     >>> Y.shape, A.shape
     (torch.Size([7, 3, 4]), torch.Size([7, 5, 3, 3]))
 
     Source: Vaswani et al. (2017), section 3.2.2.
     """
-    Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
+    Q, K, V = (split_heads(X @ W, H) for W in (W_Q, W_K, W_V))
     keep = None if keep is None else keep.unsqueeze(-3)  # the same for all heads
     outputs, A = masked_sdpa(Q, K, V, keep)  # (..., H, n, d_v), (..., H, n, n)
-    return merge_heads(outputs) @ Wo, A
+    return merge_heads(outputs) @ W_O, A
 
 
 def mha_as_sum(
     X: Float[Tensor, "... n d_model"],
-    Wq: Float[Tensor, "d_model H_d_k"],
-    Wk: Float[Tensor, "d_model H_d_k"],
-    Wv: Float[Tensor, "d_model H_d_v"],
-    Wo: Float[Tensor, "H_d_v d_out"],
+    W_Q: Float[Tensor, "d_model H_d_k"],
+    W_K: Float[Tensor, "d_model H_d_k"],
+    W_V: Float[Tensor, "d_model H_d_v"],
+    W_O: Float[Tensor, "H_d_v d_out"],
     bo: Float[Tensor, " d_out"],
     H: int,
     keep: Bool[Tensor, "... n n"] | None = None,
@@ -94,21 +94,21 @@ def mha_as_sum(
 
     Head $h$ writes $C_h = O_h\, W_O^{(h)}$. Here $O_h$ is the output of head $h$ as in
     `mha`, with the same mask `keep`, and $W_O^{(h)}$ is the $h$-th block of $d_v$
-    **rows** of `Wo`, which are those that meet head $h$ in the concatenation. The bias
+    **rows** of `W_O`, which are those that meet head $h$ in the concatenation. The bias
     is in no $C_h$.
 
-    >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
-    >>> Y, C = mha_as_sum(torch.randn(3, 4), Wq, Wk, Wv, Wo, torch.zeros(4), H=5)
+    >>> W_Q, W_K, W_V, W_O = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
+    >>> Y, C = mha_as_sum(torch.randn(3, 4), W_Q, W_K, W_V, W_O, torch.zeros(4), H=5)
     >>> Y.shape, C.shape
     (torch.Size([3, 4]), torch.Size([5, 3, 4]))
 
     Source: Elhage et al. (2021), "A Mathematical Framework for Transformer Circuits",
     "Attention Heads are Independent and Additive".
     """
-    Q, K, V = (split_heads(X @ W, H) for W in (Wq, Wk, Wv))
+    Q, K, V = (split_heads(X @ W, H) for W in (W_Q, W_K, W_V))
     keep = None if keep is None else keep.unsqueeze(-3)  # the same for all heads
     outputs, _ = masked_sdpa(Q, K, V, keep)
-    blocks = Wo.reshape(H, -1, Wo.shape[-1])  # (H, d_v, d_model)
+    blocks = W_O.reshape(H, -1, W_O.shape[-1])  # (H, d_v, d_model)
     C = outputs @ blocks  # (..., H, n, d_v) @ (H, d_v, d_model)
     return C.sum(-3) + bo, C
 
@@ -183,7 +183,7 @@ def copying_score(
 
 
 def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""Return `(Wq, Wk, Wv, Wo)` of **two** heads that find who acts and what is
+    r"""Return `(W_Q, W_K, W_V, W_O)` of **two** heads that find who acts and what is
     acted on.
 
     A token has 12 features. Features 0 to 2 are flags (verb, acts, acted on), features
@@ -198,21 +198,21 @@ def who_and_what() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     >>> [W.shape[0] for W in who_and_what()[:3]]
     [12, 12, 12]
     """
-    Wq, Wk = torch.zeros(12, 2), torch.zeros(12, 2)  # H = 2, d_k = 1
-    Wv, Wo = torch.zeros(12, 6), torch.zeros(6, 12)  # d_v = 3
-    Wq[0] = 30.0  # the verb asks loudly in both heads
-    Wk[1, 0] = Wk[2, 1] = 1.0  # head 0 finds who acts, head 1 what is acted on
-    Wv[3:6, 0:3] = Wv[3:6, 3:6] = torch.eye(3)  # both pass on the meaning
-    Wo[0:3, 6:9] = Wo[3:6, 9:12] = torch.eye(3)  # and write it into their own places
-    return Wq, Wk, Wv, Wo
+    W_Q, W_K = torch.zeros(12, 2), torch.zeros(12, 2)  # H = 2, d_k = 1
+    W_V, W_O = torch.zeros(12, 6), torch.zeros(6, 12)  # d_v = 3
+    W_Q[0] = 30.0  # the verb asks loudly in both heads
+    W_K[1, 0] = W_K[2, 1] = 1.0  # head 0 finds who acts, head 1 what is acted on
+    W_V[3:6, 0:3] = W_V[3:6, 3:6] = torch.eye(3)  # both pass on the meaning
+    W_O[0:3, 6:9] = W_O[3:6, 9:12] = torch.eye(3)  # and write it into their own places
+    return W_Q, W_K, W_V, W_O
 
 
 class MultiHead(nn.Module):
     r"""Multi-head attention from one sequence to another, or to itself, with its
     weights as parameters.
 
-    The layers are four `nn.Linear`. `WQ` and `WK` lead from `d_model` to `H * d_k`
-    features, `WV` from `d_model` to `H * d_v`, and `WO` from `H * d_v` back to
+    The layers are four `nn.Linear`. `W_Q` and `W_K` lead from `d_model` to `H * d_k`
+    features, `W_V` from `d_model` to `H * d_v`, and `W_O` from `H * d_v` back to
     `d_model`. Either all of them have a bias or none has. `nn.Linear` stores the
     **transpose** of our $W$ in `weight`, with shape (out, in), and applies it the right
     way round.
@@ -238,10 +238,10 @@ class MultiHead(nn.Module):
         """Make the four layers. You may initialise their weights as you like."""
         super().__init__()
         self.H = H
-        self.WQ = nn.Linear(d_model, H * d_k, bias=bias)
-        self.WK = nn.Linear(d_model, H * d_k, bias=bias)
-        self.WV = nn.Linear(d_model, H * d_v, bias=bias)
-        self.WO = nn.Linear(H * d_v, d_model, bias=bias)
+        self.W_Q = nn.Linear(d_model, H * d_k, bias=bias)
+        self.W_K = nn.Linear(d_model, H * d_k, bias=bias)
+        self.W_V = nn.Linear(d_model, H * d_v, bias=bias)
+        self.W_O = nn.Linear(H * d_v, d_model, bias=bias)
 
     def forward(
         self,
@@ -255,10 +255,10 @@ class MultiHead(nn.Module):
         attend to a key. It is one mask per pair of sequences, which all heads share, or
         None.
         """
-        projected = self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)
+        projected = self.W_Q(Xq), self.W_K(Xkv), self.W_V(Xkv)
         Q, K, V = (split_heads(X, self.H) for X in projected)
         outputs, _ = masked_sdpa(Q, K, V, None if keep is None else keep.unsqueeze(-3))
-        Y: Tensor = self.WO(merge_heads(outputs))
+        Y: Tensor = self.W_O(merge_heads(outputs))
         return Y
 
 
@@ -311,10 +311,10 @@ def from_torch_mha(module: nn.MultiheadAttention) -> MultiHead:
         raise ValueError("expected add_bias_kv=False and add_zero_attn=False: MultiHead has no extra key.")
     biased = module.in_proj_bias is not None
     ours = MultiHead(d_model, H, d_model // H, d_model // H, bias=biased).to(module.in_proj_weight)
-    names, parts = ("WQ", "WK", "WV"), module.in_proj_weight.chunk(3)  # rows: all queries' weights, then keys', then values'
-    state = {f"{name}.weight": part for name, part in zip(names, parts, strict=True)} | {"WO.weight": module.out_proj.weight}
+    names, parts = ("W_Q", "W_K", "W_V"), module.in_proj_weight.chunk(3)  # rows: all queries' weights, then keys', then values'
+    state = {f"{name}.weight": part for name, part in zip(names, parts, strict=True)} | {"W_O.weight": module.out_proj.weight}
     if biased:
         state |= {f"{name}.bias": part for name, part in zip(names, module.in_proj_bias.chunk(3), strict=True)}
-        state["WO.bias"] = module.out_proj.bias
+        state["W_O.bias"] = module.out_proj.bias
     ours.load_state_dict(state)
     return ours

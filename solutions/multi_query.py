@@ -24,10 +24,10 @@ def causal_attention(
 
 def mqa(
     X: Float[Tensor, "... n d_model"],
-    Wq: Float[Tensor, "d_model H_d_k"],
-    Wk: Float[Tensor, "d_model d_k"],
-    Wv: Float[Tensor, "d_model d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
+    W_Q: Float[Tensor, "d_model H_d_k"],
+    W_K: Float[Tensor, "d_model d_k"],
+    W_V: Float[Tensor, "d_model d_v"],
+    W_O: Float[Tensor, "H_d_v d_model"],
     H: int,
 ) -> tuple[
     Float[Tensor, "... n d_model"],
@@ -38,7 +38,7 @@ def mqa(
     $Y = [\,O_0 \,|\, \cdots \,|\, O_{H-1}\,]\, W_O$.
 
     $O_h = \mathrm{causal\_attention}(Q_h, K, V)$. Each head has its own queries
-    $Q_h = X W_Q^{(h)}$, made by the $h$-th block of $d_k$ columns of `Wq`. The keys
+    $Q_h = X W_Q^{(h)}$, made by the $h$-th block of $d_k$ columns of `W_Q`. The keys
     $K = X W_K$ and the values $V = X W_V$ are the **same** for all heads. Return $K$
     and $V$ as a cache would store them, without a head axis. $d_k$ and $d_v$ may
     differ.
@@ -51,19 +51,19 @@ def mqa(
     Source: Shazeer (2019), "Fast Transformer Decoding: One Write-Head is All You Need",
     section 3.
     """
-    Q = split_heads(X @ Wq, H)  # (..., H, n, d_k)
-    K, V = X @ Wk, X @ Wv
+    Q = split_heads(X @ W_Q, H)  # (..., H, n, d_k)
+    K, V = X @ W_K, X @ W_V
     # a head axis of size 1 broadcasts to all H heads
     outputs = causal_attention(Q, K.unsqueeze(-3), V.unsqueeze(-3))
-    return merge_heads(outputs) @ Wo, K, V
+    return merge_heads(outputs) @ W_O, K, V
 
 
 def mqa_step(
     x: Float[Tensor, "... d_model"],
-    Wq: Float[Tensor, "d_model H_d_k"],
-    Wk: Float[Tensor, "d_model d_k"],
-    Wv: Float[Tensor, "d_model d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
+    W_Q: Float[Tensor, "d_model H_d_k"],
+    W_K: Float[Tensor, "d_model d_k"],
+    W_V: Float[Tensor, "d_model d_v"],
+    W_O: Float[Tensor, "H_d_v d_model"],
     H: int,
     K: Float[Tensor, "... n d_k"],
     V: Float[Tensor, "... n d_v"],
@@ -90,12 +90,12 @@ def mqa_step(
     Source: Shazeer (2019), section 3, "MultiquerySelfAttentionIncremental".
     """
     # (..., H, d_k): the heads are the rows of one matrix
-    Q = (x @ Wq).reshape(*x.shape[:-1], H, -1)
-    K = torch.cat([K, (x @ Wk).unsqueeze(-2)], dim=-2)
-    V = torch.cat([V, (x @ Wv).unsqueeze(-2)], dim=-2)
+    Q = (x @ W_Q).reshape(*x.shape[:-1], H, -1)
+    K = torch.cat([K, (x @ W_K).unsqueeze(-2)], dim=-2)
+    V = torch.cat([V, (x @ W_V).unsqueeze(-2)], dim=-2)
     # no mask, because nothing in the cache is later than x
     A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)
-    return (A @ V).flatten(-2) @ Wo, K, V
+    return (A @ V).flatten(-2) @ W_O, K, V
 
 
 def context_for_twice() -> float:

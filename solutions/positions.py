@@ -48,31 +48,31 @@ def interleave_permutation(d: int, heads: int = 1) -> Int[Tensor, " columns"]:
 
 def rotary_mha(
     X: Float[Tensor, "... n d_model"],
-    Wq: Float[Tensor, "d_model H_d_k"],
-    Wk: Float[Tensor, "d_model H_d_k"],
-    Wv: Float[Tensor, "d_model H_d_v"],
-    Wo: Float[Tensor, "H_d_v d_model"],
+    W_Q: Float[Tensor, "d_model H_d_k"],
+    W_K: Float[Tensor, "d_model H_d_k"],
+    W_V: Float[Tensor, "d_model H_d_v"],
+    W_O: Float[Tensor, "H_d_v d_model"],
     H: int,
     pos: Num[Tensor, " n"],
 ) -> tuple[Float[Tensor, "... n d_model"], Float[Tensor, "... head n n"]]:
     r"""Return output and weights $(Y, A)$ of causal multi-head attention with RoPE.
 
     Row `i` has the position `pos[i]` and attends to the rows up to `i`. The matrices
-    `Wq`, `Wk` and `Wv` contain the heads side by side.
+    `W_Q`, `W_K` and `W_V` contain the heads side by side.
 
-    >>> Wq, Wk, Wv, Wo = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
-    >>> Y, A = rotary_mha(torch.randn(7, 3, 4), Wq, Wk, Wv, Wo, 5, torch.arange(3))
+    >>> W_Q, W_K, W_V, W_O = *(torch.randn(4, 10) for _ in "qkv"), torch.randn(10, 4)
+    >>> Y, A = rotary_mha(torch.randn(7, 3, 4), W_Q, W_K, W_V, W_O, 5, torch.arange(3))
     >>> Y.shape, A.shape
     (torch.Size([7, 3, 4]), torch.Size([7, 5, 3, 3]))
 
     Source: Su et al. (2021), section 3.2.2, and Vaswani et al. (2017), section 3.2.2.
     """
-    heads = ((X @ W).unflatten(-1, (H, -1)).transpose(-3, -2) for W in (Wq, Wk, Wv))
+    heads = ((X @ W).unflatten(-1, (H, -1)).transpose(-3, -2) for W in (W_Q, W_K, W_V))
     Q, K, V = heads  # each (..., H, n, d)
     S = apply_rope(Q, pos) @ apply_rope(K, pos).mT / math.sqrt(Q.shape[-1])
     later = torch.ones_like(S, dtype=torch.bool).triu(1)
     A = torch.softmax(S.masked_fill(later, -math.inf), dim=-1)
-    return (A @ V).transpose(-3, -2).flatten(-2) @ Wo, A
+    return (A @ V).transpose(-3, -2).flatten(-2) @ W_O, A
 
 
 def look_back(steps: int, d: int) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:

@@ -23,7 +23,7 @@ Layer = Mapping[str, Any]
 class GroupedAttention:
     r"""Compute the attention of one layer of a Llama, with a cache of its own.
 
-    `layer` holds the weights `Wq` (d_model, H d), `Wk` and `Wv` (d_model, G d) and `Wo`
+    `layer` holds the weights `W_Q` (d_model, H d), `W_K` and `W_V` (d_model, G d) and `W_O`
     (H d, d_model), the numbers of query heads `H` and of key-value heads `G`, and the
     `base` of the rotary positions, which are interleaved. Each call returns the outputs
     for new tokens. A token attends to itself, to the tokens before it in the same call,
@@ -51,11 +51,11 @@ class GroupedAttention:
         """Return the outputs for the tokens of `x`, which follow those seen before."""
         W = self.layer
         pos = torch.arange(self.length, self.length + x.shape[-2], device=x.device)
-        Q = apply_rope(split_heads(x @ W["Wq"], W["H"]), pos, W["base"])
-        K = apply_rope(split_heads(x @ W["Wk"], W["G"]), pos, W["base"])
-        K, V = self.cache.append(K, split_heads(x @ W["Wv"], W["G"]))
+        Q = apply_rope(split_heads(x @ W["W_Q"], W["H"]), pos, W["base"])
+        K = apply_rope(split_heads(x @ W["W_K"], W["G"]), pos, W["base"])
+        K, V = self.cache.append(K, split_heads(x @ W["W_V"], W["G"]))
         outputs, _ = gqa_grouped(Q, K, V)
-        y: Tensor = merge_heads(outputs) @ W["Wo"]
+        y: Tensor = merge_heads(outputs) @ W["W_O"]
         return y
 
     def reset(self) -> None:
@@ -97,13 +97,13 @@ def from_hugging_face(
     `tensors` holds `q_proj` (H d, d_model), `k_proj` and `v_proj` (G d, d_model) and
     `o_proj` (d_model, H d), each stored as `nn.Linear` does, (out, in). In that layout
     feature $i$ of a query or key rotates together with feature $i + d/2$. The result
-    holds `Wq`, `Wk`, `Wv` and `Wo` for `X @ W`, and in its queries and keys feature
+    holds `W_Q`, `W_K`, `W_V` and `W_O` for `X @ W`, and in its queries and keys feature
     $2i$ rotates together with feature $2i + 1$.
 
     >>> W = torch.arange(6.0)[:, None]  # one head of 6 features, d_model = 1
     >>> names = "q_proj", "k_proj", "v_proj"
     >>> tensors = {name: W for name in names} | {"o_proj": W.mT}
-    >>> from_hugging_face(tensors, 1, 1)["Wq"]
+    >>> from_hugging_face(tensors, 1, 1)["W_Q"]
     tensor([[0., 3., 1., 4., 2., 5.]])
     """
 
@@ -112,23 +112,23 @@ def from_hugging_face(
         pairs = torch.stack([first, second], dim=2)  # (heads, d/2, 2, in)
         return pairs.flatten(0, 2)
 
-    ours = {"Wv": tensors["v_proj"].mT, "Wo": tensors["o_proj"].mT}
-    ours["Wq"] = side_by_side(tensors["q_proj"], H).mT
-    ours["Wk"] = side_by_side(tensors["k_proj"], G).mT
+    ours = {"W_V": tensors["v_proj"].mT, "W_O": tensors["o_proj"].mT}
+    ours["W_Q"] = side_by_side(tensors["q_proj"], H).mT
+    ours["W_K"] = side_by_side(tensors["k_proj"], G).mT
     return ours
 
 
 def wrong_in_port_c() -> tuple[int, str, str]:
     """Return the first wrong layer of port C, its wrong matrix, and what was done.
 
-    The matrix is "Wq", "Wk", "Wv" or "Wo". What was done is one of these:
+    The matrix is "W_Q", "W_K", "W_V" or "W_O". What was done is one of these:
 
     - "transposed": the matrix has its rows and columns exchanged.
     - "not reordered": its features have Hugging Face's order.
     - "reordered twice": the function that reorders features was applied twice.
     - "heads exchanged": its heads come in another order.
     """
-    return 25, "Wk", "not reordered"
+    return 25, "W_K", "not reordered"
 
 
 def sink_strength(

@@ -174,17 +174,17 @@ class Measurements:
         moments = second_moments(Llama, GroupedAttention, self.weights, passage(self.model, CALIBRATION, CALIBRATED))
         identity = torch.eye(self.model.sizes["d_model"], device=self.model.device)
         layers = self.weights["layers"]
-        full = layers[0]["Wk"].shape[1] + layers[0]["Wv"].shape[1]
+        full = layers[0]["W_K"].shape[1] + layers[0]["W_V"].shape[1]
         known = {"plain": [identity] * len(layers), "knows the inputs": moments}
         return {
-            kind: [latent_weights(W["Wk"], W["Wv"], moment, full) for W, moment in zip(layers, moments, strict=True)]
+            kind: [latent_weights(W["W_K"], W["W_V"], moment, full) for W, moment in zip(layers, moments, strict=True)]
             for kind, moments in known.items()
         }
 
     def of_rank(self, factors: Sequence[Factors], r: int) -> Variant:
         """The model with keys and values of rank `r`."""
         layers = [
-            {**layer, "Wk": down[:, :r] @ up_k[:r], "Wv": down[:, :r] @ up_v[:r]}
+            {**layer, "W_K": down[:, :r] @ up_k[:r], "W_V": down[:, :r] @ up_v[:r]}
             for layer, (down, up_k, up_v) in zip(self.weights["layers"], factors, strict=True)
         ]
         return GroupedAttention, {**self.weights, "layers": layers}
@@ -230,7 +230,7 @@ class Measurements:
 
 def pooled(layer: Layer) -> Layer:
     """The layer with one group of keys and values, the mean of its groups."""
-    return {**layer, **{name: mha_to_gqa(layer[name], layer["G"], 1) for name in ("Wk", "Wv")}, "G": 1}
+    return {**layer, **{name: mha_to_gqa(layer[name], layer["G"], 1) for name in ("W_K", "W_V")}, "G": 1}
 
 
 def per_token(c: Tensor, bits: int, block: int) -> Tensor:

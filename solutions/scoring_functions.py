@@ -149,8 +149,8 @@ def learn_step(
 def additive_scores(
     Q: Float[np.ndarray, "n d_q"],
     K: Float[np.ndarray, "m d_k"],
-    Wq: Float[np.ndarray, "d_q h"],
-    Wk: Float[np.ndarray, "d_k h"],
+    W_Q: Float[np.ndarray, "d_q h"],
+    W_K: Float[np.ndarray, "d_k h"],
     wv: Float[np.ndarray, "h"],
 ) -> Float[np.ndarray, "n m"]:
     r"""Return the additive scores
@@ -161,14 +161,14 @@ def additive_scores(
     The result has one row per query and one column per key.
 
     >>> Q, K = np.array([[0.0], [2.0]]), np.array([[0.0, 0.0], [0.5, 0.5]])
-    >>> Wq, Wk = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 1.0]])
-    >>> additive_scores(Q, K, Wq, Wk, np.array([5.0, 1.0])).round(2)
+    >>> W_Q, W_K = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 1.0]])
+    >>> additive_scores(Q, K, W_Q, W_K, np.array([5.0, 1.0])).round(2)
     array([[0.  , 0.76],
            [4.82, 5.58]])
 
     Source: D. Bahdanau, K. Cho, Y. Bengio (2015), appendix A.1.2 (there $v_a$, $W_a$,
     $U_a$).
     """
-    hidden = np.tanh((Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :])  # (n, m, h)
+    hidden = np.tanh((Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :])  # (n, m, h)
     S: np.ndarray = hidden @ wv
     return S

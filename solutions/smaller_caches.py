@@ -196,8 +196,8 @@ def latent_weights(
 class LowRankAttention:
     r"""The attention of a layer of a Llama that caches latents, with rotary positions.
 
-    `layer` holds `Wq`, `Wo`, `H`, `G` and `base` as for `GroupedAttention`, and in the
-    place of `Wk` and `Wv` the weights `W_DKV` (d_model, r), `W_UK` (r, G d) and `W_UV`
+    `layer` holds `W_Q`, `W_O`, `H`, `G` and `base` as for `GroupedAttention`, and in the
+    place of `W_K` and `W_V` the weights `W_DKV` (d_model, r), `W_UK` (r, G d) and `W_UV`
     (r, G d). The cache holds the latents $c = x W_{DKV}$, **not** rotated. Each call
     makes all keys $c\, W_{UK}$, those of the past too, and rotates each to its own
     position. No value is ever made: each head averages latents, and its group's
@@ -226,7 +226,7 @@ class LowRankAttention:
         pos = torch.arange(stop, device=x.device)
         new = (x @ W["W_DKV"]).unsqueeze(1)  # (batch, 1, new, r): one head of latents
         C, _ = self.cache.append(new, new[..., :0])  # and nothing beside it
-        Q = apply_rope(split_heads(x @ W["Wq"], W["H"]), pos[start:], W["base"])
+        Q = apply_rope(split_heads(x @ W["W_Q"], W["H"]), pos[start:], W["base"])
         K = apply_rope(split_heads(C.squeeze(1) @ W["W_UK"], W["G"]), pos, W["base"])
         _, A = gqa_grouped(Q, K, K[..., :1])  # the weights are all that is wanted
         # heads are rows of one matrix: no copy of the latents for each group
@@ -242,7 +242,7 @@ class LowRankAttention:
         up = split_heads(W["W_UV"], W["G"])  # (G, r, d)
         # (batch, H, new, d)
         outputs = U @ up.repeat_interleave(W["H"] // W["G"], dim=0)
-        y: Tensor = merge_heads(outputs) @ W["Wo"]
+        y: Tensor = merge_heads(outputs) @ W["W_O"]
         return y
 
     def reset(self) -> None:

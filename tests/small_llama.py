@@ -17,7 +17,12 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 def a_layer(seed: int = 0, heads: int = H, groups: int = G) -> dict[str, Any]:
-    shapes = {"Wq": (D_MODEL, heads * D), "Wk": (D_MODEL, groups * D), "Wv": (D_MODEL, groups * D), "Wo": (heads * D, D_MODEL)}
+    shapes = {
+        "W_Q": (D_MODEL, heads * D),
+        "W_K": (D_MODEL, groups * D),
+        "W_V": (D_MODEL, groups * D),
+        "W_O": (heads * D, D_MODEL),
+    }
     shapes |= {"Wgate": (D_MODEL, 7), "Wup": (D_MODEL, 7), "Wdown": (7, D_MODEL)}
     made: dict[str, Any] = {name: normal(*s, seed=seed + i) / s[0] ** 0.5 for i, (name, s) in enumerate(shapes.items())}
     made |= {name: 1 + 0.1 * normal(D_MODEL, seed=seed + 9) for name in ("norm1", "norm2")}

@@ -329,15 +329,15 @@ def test_two_classes_that_change_different_things_are_made_one() -> None:
 # ------------------------------------------------------------------------------------------ slips anywhere
 
 
-def _heads(X: Any, Wq: Any, Wk: Any, H: int, keep: Any = None) -> Any:
-    q, k = (np.moveaxis((X @ W).reshape(len(X), H, -1), 1, 0) for W in (Wq, Wk))
+def _heads(X: Any, W_Q: Any, W_K: Any, H: int, keep: Any = None) -> Any:
+    q, k = (np.moveaxis((X @ W).reshape(len(X), H, -1), 1, 0) for W in (W_Q, W_K))
     S = q @ k.swapaxes(-1, -2)
     return S if keep is None else np.where(keep, S, -1e3)
 
 
 def _sentence(masked: bool) -> Callable[[Draw], dict[str, Any]]:
     def make(draw: Draw) -> dict[str, Any]:
-        found = {"X": draw.normal(5, 4), "Wq": draw.normal(4, 6), "Wk": draw.normal(4, 6), "H": 2}
+        found = {"X": draw.normal(5, 4), "W_Q": draw.normal(4, 6), "W_K": draw.normal(4, 6), "H": 2}
         return {**found, "keep": np.tri(5, dtype=bool)} if masked else found
 
     return make
@@ -354,12 +354,12 @@ HEADS = Exercise(
 
 
 def test_columns_dealt_like_cards_are_known_in_every_exercise_with_heads() -> None:
-    def answer(X: Any, Wq: Any, Wk: Any, H: int, keep: Any = None) -> Any:
-        S = np.stack([(X @ Wq)[:, h::H] @ (X @ Wk)[:, h::H].T for h in range(H)])
+    def answer(X: Any, W_Q: Any, W_K: Any, H: int, keep: Any = None) -> Any:
+        S = np.stack([(X @ W_Q)[:, h::H] @ (X @ W_K)[:, h::H].T for h in range(H)])
         return S if keep is None else np.where(keep, S, -1e3)
 
     report = told(HEADS, answer, naming="near")
-    assert "dealt the columns of `Wq` and `Wk` out like cards, every `H`-th to one part" in report.headline
+    assert "dealt the columns of `W_Q` and `W_K` out like cards, every `H`-th to one part" in report.headline
     assert report.known
 
 

@@ -259,10 +259,10 @@ def test_the_scorer_reads_a_text_as_plain_attention_does() -> None:
         def __call__(self, x: torch.Tensor) -> torch.Tensor:
             W, pos = self.layer, torch.arange(x.shape[1])
             q, k, v = (
-                (x @ W[m]).unflatten(-1, (h, -1)).transpose(1, 2) for m, h in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+                (x @ W[m]).unflatten(-1, (h, -1)).transpose(1, 2) for m, h in (("W_Q", W["H"]), ("W_K", W["G"]), ("W_V", W["G"]))
             )
             q, k = score.apply_rope(q, pos, W["base"]), score.apply_rope(k, pos, W["base"])
-            y: torch.Tensor = gqa_grouped(q, k, v)[0].transpose(1, 2).flatten(2) @ W["Wo"]
+            y: torch.Tensor = gqa_grouped(q, k, v)[0].transpose(1, 2).flatten(2) @ W["W_O"]
             return y
 
     logits = (

@@ -71,8 +71,8 @@ def test_weights_are_the_models_own(text: str) -> None:
     for name in heads.names:
         h = heads.head(name)
         L, x = model.weights["layers"][h.layer], heard[h.layer]
-        q = _turn((x @ L["Wq"]).unflatten(-1, (9, 64)).transpose(0, 1), pos, L["base"], "")[h.head]
-        k = _turn((x @ L["Wk"]).unflatten(-1, (3, 64)).transpose(0, 1), pos, L["base"], "")[h.group]
+        q = _turn((x @ L["W_Q"]).unflatten(-1, (9, 64)).transpose(0, 1), pos, L["base"], "")[h.head]
+        k = _turn((x @ L["W_K"]).unflatten(-1, (3, 64)).transpose(0, 1), pos, L["base"], "")[h.group]
         S = (q @ k.mT / 8).masked_fill(~torch.ones(len(ids), len(ids), dtype=torch.bool).tril(), -torch.inf)
         assert np.abs(h.weights() - S.softmax(-1).numpy()).max() < 0.01, name
         assert h.q.shape == h.k.shape == h.v.shape == (len(ids), 64)

@@ -233,7 +233,7 @@ def test_its_weights_are_those_of_the_package_gguf_bit_for_bit(model: LanguageMo
         {"output_norm.weight": model.weights["norm"], "token_embd.weight": model.weights["embed"]},
     )
     ours |= {
-        "blk.17.attn_q.weight": layer["Wq"].mT,
+        "blk.17.attn_q.weight": layer["W_Q"].mT,
         "blk.17.ffn_down.weight": layer["Wdown"].mT,
         "blk.17.attn_norm.weight": layer["norm1"],
     }
@@ -319,10 +319,10 @@ def small_weights(**sizes: int) -> dict[str, Any]:
 
     def layer() -> dict[str, Any]:
         made = {
-            "Wq": 1.5 * normal(d_model, H * d),
-            "Wk": normal(d_model, G * d),
-            "Wv": normal(d_model, G * d),
-            "Wo": normal(H * d, d_model),
+            "W_Q": 1.5 * normal(d_model, H * d),
+            "W_K": normal(d_model, G * d),
+            "W_V": normal(d_model, G * d),
+            "W_O": normal(H * d, d_model),
         }
         made |= {"Wgate": normal(d_model, 9), "Wup": normal(d_model, 9), "Wdown": normal(9, d_model)}
         return made | {"norm1": torch.ones(d_model), "norm2": torch.ones(d_model), "H": H, "G": G, "base": 100.0}
@@ -410,7 +410,7 @@ def test_a_measurement_is_made_once_for_the_same_content(own_cache: Path) -> Non
     assert first["a"] != first["b"]
     assert quality.measure(variants, build, score, TEXT) == first
     assert count.n == 2
-    other = {**weights, "layers": [{**layer, "Wk": layer["Wk"] * 2} for layer in weights["layers"]]}
+    other = {**weights, "layers": [{**layer, "W_K": layer["W_K"] * 2} for layer in weights["layers"]]}
     quality.measure({"a": (GroupedAttention, other)}, build, score, TEXT)
     quality.measure({"a": (GroupedAttention, weights)}, build, score, TEXT[:, :9])
     quality.measure({"a": (flawed("no_scale"), weights)}, build, score, TEXT)
@@ -430,8 +430,8 @@ def test_a_fingerprint_is_of_what_code_does_and_not_of_its_name_or_place() -> No
     one, two, three = (scope(text) for text in (base, same, other))
     for name in ("f", "A"):
         assert quality.fingerprint(one[name]) == quality.fingerprint(two[name]) != quality.fingerprint(three[name])
-    key, other_key = (scope(f"def f(layer):\n    'Says: {name}.'\n    return layer['{name}']") for name in ("Wk", "Wv"))
-    reworded = scope("def f(layer):\n    'Says something else.'\n    return layer['Wk']")
+    key, other_key = (scope(f"def f(layer):\n    'Says: {name}.'\n    return layer['{name}']") for name in ("W_K", "W_V"))
+    reworded = scope("def f(layer):\n    'Says something else.'\n    return layer['W_K']")
     assert quality.fingerprint(key["f"]) == quality.fingerprint(reworded["f"]) != quality.fingerprint(other_key["f"])
     weights = torch.ones(3, 2)
     before = quality.fingerprint(weights)

@@ -429,11 +429,11 @@ def test_a_step_kept_above_more_than_the_smallest_number_loses_small_steps(above
 
 def test_rows_look_at_rows_and_not_at_positions() -> None:
 
-    def rotary_mha(X: Any, Wq: Any, Wk: Any, Wv: Any, Wo: Any, H: int, pos: Any) -> Any:
-        Q, K, V = ((X @ W).unflatten(-1, (H, -1)).transpose(-3, -2) for W in (Wq, Wk, Wv))
+    def rotary_mha(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_O: Any, H: int, pos: Any) -> Any:
+        Q, K, V = ((X @ W).unflatten(-1, (H, -1)).transpose(-3, -2) for W in (W_Q, W_K, W_V))
         S = apply_rope(Q, pos) @ apply_rope(K, pos).mT / Q.shape[-1] ** 0.5
         A = S.masked_fill(pos[:, None] < pos, -torch.inf).softmax(-1)
-        return (A @ V).transpose(-3, -2).flatten(-2) @ Wo, A
+        return (A @ V).transpose(-3, -2).flatten(-2) @ W_O, A
 
     assert ids(told("positions", "rotary_mha", rotary_mha)) == {"mask_of_positions"}
 

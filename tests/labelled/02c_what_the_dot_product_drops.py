@@ -119,112 +119,112 @@ def gaussian_scores(Q, K):
 
 # %% what_the_dot_product_drops.additive_scores wrong single: tanh left out
 # true: no_tanh
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = (Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :]
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = (Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :]
     return hidden @ wv
 
 # %% what_the_dot_product_drops.additive_scores wrong single: tanh outside: around the weighted sum
 # true: tanh_outside
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = (Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :]
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = (Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :]
     return np.tanh(hidden @ wv)
 
 # %% what_the_dot_product_drops.additive_scores wrong single: tanh of each part, then the sum
 # true: tanh_on_each_side
-def additive_scores(Q, K, Wq, Wk, wv):
-    return (np.tanh(Q @ Wq) @ wv)[:, None] + (np.tanh(K @ Wk) @ wv)[None, :]
+def additive_scores(Q, K, W_Q, W_K, wv):
+    return (np.tanh(Q @ W_Q) @ wv)[:, None] + (np.tanh(K @ W_K) @ wv)[None, :]
 
 # %% what_the_dot_product_drops.additive_scores wrong single: transposed: one row per key
 # true: keys_in_the_rows
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = np.tanh((K @ Wk)[:, None, :] + (Q @ Wq)[None, :, :])
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = np.tanh((K @ W_K)[:, None, :] + (Q @ W_Q)[None, :, :])
     return hidden @ wv
 
 # %% what_the_dot_product_drops.additive_scores wrong single public: adds row i of the queries to row i of the keys: pairs only (an error unless n == m)
 # true: not_all_pairs
-def additive_scores(Q, K, Wq, Wk, wv):
-    return np.tanh(Q @ Wq + K @ Wk) @ wv
+def additive_scores(Q, K, W_Q, W_K, wv):
+    return np.tanh(Q @ W_Q + K @ W_K) @ wv
 
 # %% what_the_dot_product_drops.additive_scores wrong single: product instead of sum inside the tanh
 # true: multiplied_not_added
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = np.tanh((Q @ Wq)[:, None, :] * (K @ Wk)[None, :, :])
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = np.tanh((Q @ W_Q)[:, None, :] * (K @ W_K)[None, :, :])
     return hidden @ wv
 
 # %% what_the_dot_product_drops.additive_scores wrong single: wv forgotten: the hidden units are just added up
 # true: wv_left_out
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = np.tanh((Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :])
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = np.tanh((Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :])
     return hidden.sum(axis=-1)
 
 # %% what_the_dot_product_drops.additive_scores wrong single: sigmoid instead of tanh
 # true: slip.call.sigmoid(tanh)
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = (Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :]
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = (Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :]
     return 1 / (1 + np.exp(-hidden)) @ wv
 
 # %% what_the_dot_product_drops.additive_scores wrong single public: softmax taken already (returns weights)
 # true: slip.result.softmax()
-def additive_scores(Q, K, Wq, Wk, wv):
-    u = np.tanh((Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :])
+def additive_scores(Q, K, W_Q, W_K, wv):
+    u = np.tanh((Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :])
     return softmax(u @ wv)
 
 # %% what_the_dot_product_drops.additive_scores wrong double: transposed and tanh outside
 # true: tanh_outside; keys_in_the_rows
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = (K @ Wk)[:, None, :] + (Q @ Wq)[None, :, :]
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = (K @ W_K)[:, None, :] + (Q @ W_Q)[None, :, :]
     return np.tanh(hidden @ wv)
 
 # %% what_the_dot_product_drops.additive_scores wrong single public: query projection left out of the hidden units
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = np.tanh(np.zeros((len(Q), 1, 1)) + (K @ Wk)[None, :, :])
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = np.tanh(np.zeros((len(Q), 1, 1)) + (K @ W_K)[None, :, :])
     return hidden @ wv
 
 # %% what_the_dot_product_drops.additive_scores wrong double: ReLU instead of tanh, and transposed
-def additive_scores(Q, K, Wq, Wk, wv):
-    hidden = np.maximum(0, (K @ Wk)[:, None, :] + (Q @ Wq)[None, :, :])
+def additive_scores(Q, K, W_Q, W_K, wv):
+    hidden = np.maximum(0, (K @ W_K)[:, None, :] + (Q @ W_Q)[None, :, :])
     return hidden @ wv
 
 # %% what_the_dot_product_drops.additive_scores right: broadcasting
-def additive_scores(Q, K, Wq, Wk, wv):
-    return np.tanh((Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :]) @ wv
+def additive_scores(Q, K, W_Q, W_K, wv):
+    return np.tanh((Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :]) @ wv
 
 # %% what_the_dot_product_drops.additive_scores right: einsum for the last step
-def additive_scores(Q, K, Wq, Wk, wv):
-    q, k = np.einsum("ia,ah->ih", Q, Wq), np.einsum("jb,bh->jh", K, Wk)
+def additive_scores(Q, K, W_Q, W_K, wv):
+    q, k = np.einsum("ia,ah->ih", Q, W_Q), np.einsum("jb,bh->jh", K, W_K)
     return np.einsum("ijh,h->ij", np.tanh(np.add(q[:, None], k)), wv)
 
 # %% what_the_dot_product_drops.additive_scores right public: concatenated input, stacked weight
-def additive_scores(Q, K, Wq, Wk, wv):
+def additive_scores(Q, K, W_Q, W_K, wv):
     n, m = len(Q), len(K)
     pairs = np.concatenate([np.repeat(Q, m, axis=0), np.tile(K, (n, 1))], axis=1)
-    return (np.tanh(pairs @ np.vstack([Wq, Wk])) @ wv).reshape(n, m)
+    return (np.tanh(pairs @ np.vstack([W_Q, W_K])) @ wv).reshape(n, m)
 
 # %% what_the_dot_product_drops.additive_scores right: loops
-def additive_scores(Q, K, Wq, Wk, wv):
+def additive_scores(Q, K, W_Q, W_K, wv):
     S = np.zeros((len(Q), len(K)))
     for i in range(len(Q)):
         for j in range(len(K)):
-            S[i, j] = wv @ np.tanh(Wq.T @ Q[i] + Wk.T @ K[j])
+            S[i, j] = wv @ np.tanh(W_Q.T @ Q[i] + W_K.T @ K[j])
     return S
 
 # %% what_the_dot_product_drops.additive_scores right: one query at a time, stacked
-def additive_scores(Q, K, Wq, Wk, wv):
-    keys = K @ Wk
-    return np.stack([np.tanh(q @ Wq + keys).dot(wv) for q in Q])
+def additive_scores(Q, K, W_Q, W_K, wv):
+    keys = K @ W_K
+    return np.stack([np.tanh(q @ W_Q + keys).dot(wv) for q in Q])
 
 # %% what_the_dot_product_drops.additive_scores wrong double: wv forgotten and tanh of each part
-def additive_scores(Q, K, Wq, Wk, wv):
-    a, b = np.tanh(Q @ Wq).sum(axis=1), np.tanh(K @ Wk).sum(axis=1)
+def additive_scores(Q, K, W_Q, W_K, wv):
+    a, b = np.tanh(Q @ W_Q).sum(axis=1), np.tanh(K @ W_K).sum(axis=1)
     return a[:, None] + b[None, :]
 
 # %% what_the_dot_product_drops.additive_scores wrong double: no tanh, and transposed
 # true: no_tanh; keys_in_the_rows
-def additive_scores(Q, K, Wq, Wk, wv):
-    return (K @ Wk @ wv)[:, None] + (Q @ Wq @ wv)[None, :]
+def additive_scores(Q, K, W_Q, W_K, wv):
+    return (K @ W_K @ wv)[:, None] + (Q @ W_Q @ wv)[None, :]
 
 # %% what_the_dot_product_drops.additive_scores wrong double: softmax taken, and tanh outside
 # true: tanh_outside; slip.result.softmax()
-def additive_scores(Q, K, Wq, Wk, wv):
-    h = (Q @ Wq)[:, None, :] + (K @ Wk)[None, :, :]
+def additive_scores(Q, K, W_Q, W_K, wv):
+    h = (Q @ W_Q)[:, None, :] + (K @ W_K)[None, :, :]
     return softmax(np.tanh(h @ wv))

@@ -12,12 +12,12 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(x.shape[1])
-        q = apply_rope(split_heads(x @ layer["Wq"], H), pos, layer["base"])
-        k = apply_rope(split_heads(x @ layer["Wk"], G), pos, layer["base"])
-        v = split_heads(x @ layer["Wv"], G)
+        q = apply_rope(split_heads(x @ layer["W_Q"], H), pos, layer["base"])
+        k = apply_rope(split_heads(x @ layer["W_K"], G), pos, layer["base"])
+        v = split_heads(x @ layer["W_V"], G)
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K, V)
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]
 
 # %% real_model.GroupedAttention wrong single: does not hand the layer's base to the rotation
 # true: base_ignored
@@ -33,12 +33,12 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(start, start + x.shape[1], device=x.device)
-        q = apply_rope(split_heads(x @ layer["Wq"], H), pos)
-        k = apply_rope(split_heads(x @ layer["Wk"], G), pos)
-        v = split_heads(x @ layer["Wv"], G)
+        q = apply_rope(split_heads(x @ layer["W_Q"], H), pos)
+        k = apply_rope(split_heads(x @ layer["W_K"], G), pos)
+        v = split_heads(x @ layer["W_V"], G)
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K, V)
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]
 
 # %% real_model.GroupedAttention wrong single: rotates the values as well
 # true: values_rotated
@@ -54,12 +54,12 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(start, start + x.shape[1], device=x.device)
-        q = apply_rope(split_heads(x @ layer["Wq"], H), pos, layer["base"])
-        k = apply_rope(split_heads(x @ layer["Wk"], G), pos, layer["base"])
-        v = apply_rope(split_heads(x @ layer["Wv"], G), pos, layer["base"])
+        q = apply_rope(split_heads(x @ layer["W_Q"], H), pos, layer["base"])
+        k = apply_rope(split_heads(x @ layer["W_K"], G), pos, layer["base"])
+        v = apply_rope(split_heads(x @ layer["W_V"], G), pos, layer["base"])
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K, V)
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]
 
 # %% real_model.GroupedAttention wrong single: rotates before the split into heads: all heads together are taken for one wide head
 # true: rotated_before_the_split
@@ -74,10 +74,10 @@ class GroupedAttention:
     def __call__(self, x):
         w = self.layer
         pos = self.length + torch.arange(x.shape[1])
-        q = split_heads(apply_rope(x @ w["Wq"], pos, w["base"]), w["H"])
-        k = split_heads(apply_rope(x @ w["Wk"], pos, w["base"]), w["G"])
-        K, V = self.cache.append(k, split_heads(x @ w["Wv"], w["G"]))
-        return merge_heads(gqa_grouped(q, K, V)[0]) @ w["Wo"]
+        q = split_heads(apply_rope(x @ w["W_Q"], pos, w["base"]), w["H"])
+        k = split_heads(apply_rope(x @ w["W_K"], pos, w["base"]), w["G"])
+        K, V = self.cache.append(k, split_heads(x @ w["W_V"], w["G"]))
+        return merge_heads(gqa_grouped(q, K, V)[0]) @ w["W_O"]
 
 # %% real_model.GroupedAttention wrong single public: rotates in the half-split layout (Hugging Face's rotate_half)
 # true: half_split
@@ -103,12 +103,12 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(start, start + x.shape[1], device=x.device)
-        q = rope(split_heads(x @ layer["Wq"], H), pos, layer["base"])
-        k = rope(split_heads(x @ layer["Wk"], G), pos, layer["base"])
-        v = split_heads(x @ layer["Wv"], G)
+        q = rope(split_heads(x @ layer["W_Q"], H), pos, layer["base"])
+        k = rope(split_heads(x @ layer["W_K"], G), pos, layer["base"])
+        v = split_heads(x @ layer["W_V"], G)
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K, V)
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]
 
 # %% real_model.GroupedAttention wrong double: heads dealt by h mod G, and the upper-left mask of is_causal for chunks
 # true: modulo; mask_upper_left
@@ -126,14 +126,14 @@ class GroupedAttention:
         w = self.layer
         H, G, n = w["H"], w["G"], x.shape[1]
         pos = torch.arange(self.length, self.length + n)
-        q = apply_rope(split_heads(x @ w["Wq"], H), pos, w["base"])
-        k = apply_rope(split_heads(x @ w["Wk"], G), pos, w["base"])
-        v = split_heads(x @ w["Wv"], G)
+        q = apply_rope(split_heads(x @ w["W_Q"], H), pos, w["base"])
+        k = apply_rope(split_heads(x @ w["W_K"], G), pos, w["base"])
+        v = split_heads(x @ w["W_V"], G)
         self.k = k if self.k is None else torch.cat([self.k, k], dim=2)
         self.v = v if self.v is None else torch.cat([self.v, v], dim=2)
         K, V = self.k.repeat(1, H // G, 1, 1), self.v.repeat(1, H // G, 1, 1)
         O = F.scaled_dot_product_attention(q, K, V, is_causal=n > 1)
-        return merge_heads(O) @ w["Wo"]
+        return merge_heads(O) @ w["W_O"]
 
 # %% real_model.GroupedAttention wrong double: positions restart at 0 and the values are rotated too
 # true: positions_from_zero; values_rotated
@@ -149,12 +149,12 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(x.shape[1])
-        q = apply_rope(split_heads(x @ layer["Wq"], H), pos, layer["base"])
-        k = apply_rope(split_heads(x @ layer["Wk"], G), pos, layer["base"])
-        v = apply_rope(split_heads(x @ layer["Wv"], G), pos, layer["base"])
+        q = apply_rope(split_heads(x @ layer["W_Q"], H), pos, layer["base"])
+        k = apply_rope(split_heads(x @ layer["W_K"], G), pos, layer["base"])
+        v = apply_rope(split_heads(x @ layer["W_V"], G), pos, layer["base"])
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K, V)
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]
 
 # %% real_model.GroupedAttention wrong single: takes the query's positions from the length after the append
 # true: ~mended
@@ -168,10 +168,10 @@ class GroupedAttention:
         self.cache.reset()
     def __call__(self, x):
         w, new = self.layer, torch.arange(x.shape[1])
-        k = apply_rope(split_heads(x @ w["Wk"], w["G"]), self.length + new, w["base"])
-        K, V = self.cache.append(k, split_heads(x @ w["Wv"], w["G"]))
-        q = apply_rope(split_heads(x @ w["Wq"], w["H"]), self.length + new, w["base"])
-        return merge_heads(gqa_grouped(q, K, V)[0]) @ w["Wo"]
+        k = apply_rope(split_heads(x @ w["W_K"], w["G"]), self.length + new, w["base"])
+        K, V = self.cache.append(k, split_heads(x @ w["W_V"], w["G"]))
+        q = apply_rope(split_heads(x @ w["W_Q"], w["H"]), self.length + new, w["base"])
+        return merge_heads(gqa_grouped(q, K, V)[0]) @ w["W_O"]
 
 # %% real_model.GroupedAttention wrong single: moves the position on by one per call instead of by the number of tokens
 class GroupedAttention:
@@ -187,10 +187,10 @@ class GroupedAttention:
         w = self.layer
         pos = self.start + torch.arange(x.shape[1])
         self.start += 1
-        q = apply_rope(split_heads(x @ w["Wq"], w["H"]), pos, w["base"])
-        k = apply_rope(split_heads(x @ w["Wk"], w["G"]), pos, w["base"])
-        K, V = self.cache.append(k, split_heads(x @ w["Wv"], w["G"]))
-        return merge_heads(gqa_grouped(q, K, V)[0]) @ w["Wo"]
+        q = apply_rope(split_heads(x @ w["W_Q"], w["H"]), pos, w["base"])
+        k = apply_rope(split_heads(x @ w["W_K"], w["G"]), pos, w["base"])
+        K, V = self.cache.append(k, split_heads(x @ w["W_V"], w["G"]))
+        return merge_heads(gqa_grouped(q, K, V)[0]) @ w["W_O"]
 
 # %% real_model.GroupedAttention right: KVCache and gqa_grouped
 class GroupedAttention:
@@ -205,12 +205,12 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(start, start + x.shape[1], device=x.device)
-        q = apply_rope(split_heads(x @ layer["Wq"], H), pos, layer["base"])
-        k = apply_rope(split_heads(x @ layer["Wk"], G), pos, layer["base"])
-        v = split_heads(x @ layer["Wv"], G)
+        q = apply_rope(split_heads(x @ layer["W_Q"], H), pos, layer["base"])
+        k = apply_rope(split_heads(x @ layer["W_K"], G), pos, layer["base"])
+        v = split_heads(x @ layer["W_V"], G)
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K, V)
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]
 
 # %% real_model.GroupedAttention right public: torch.cat and the builtin with enable_gqa and a mask
 import torch.nn.functional as F
@@ -226,15 +226,15 @@ class GroupedAttention:
     def __call__(self, x):
         w, n, start = self.w, x.shape[1], self.length
         pos = torch.arange(start, start + n, device=x.device)
-        q = apply_rope((x @ w["Wq"]).unflatten(-1, (w["H"], -1)).transpose(1, 2), pos, w["base"])
-        k = apply_rope((x @ w["Wk"]).unflatten(-1, (w["G"], -1)).transpose(1, 2), pos, w["base"])
-        v = (x @ w["Wv"]).unflatten(-1, (w["G"], -1)).transpose(1, 2)
+        q = apply_rope((x @ w["W_Q"]).unflatten(-1, (w["H"], -1)).transpose(1, 2), pos, w["base"])
+        k = apply_rope((x @ w["W_K"]).unflatten(-1, (w["G"], -1)).transpose(1, 2), pos, w["base"])
+        v = (x @ w["W_V"]).unflatten(-1, (w["G"], -1)).transpose(1, 2)
         if self.past:
             k, v = torch.cat([self.past[0], k], 2), torch.cat([self.past[1], v], 2)
         self.past = (k, v)
         mask = torch.ones(n, start + n, dtype=torch.bool, device=x.device).tril(start)
         o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-        return o.transpose(1, 2).flatten(2) @ w["Wo"]
+        return o.transpose(1, 2).flatten(2) @ w["W_O"]
 
 # %% real_model.GroupedAttention right: complex rotation, loop over heads, list of tokens
 import math
@@ -258,16 +258,16 @@ class GroupedAttention:
         rows = []
         for t in range(x.shape[1]):
             p, row = len(self.keys), x[:, t]
-            q = self._turn((row @ w["Wq"]).unflatten(-1, (H, -1)), p)
-            self.keys.append(self._turn((row @ w["Wk"]).unflatten(-1, (G, -1)), p))
-            self.values.append((row @ w["Wv"]).unflatten(-1, (G, -1)))
+            q = self._turn((row @ w["W_Q"]).unflatten(-1, (H, -1)), p)
+            self.keys.append(self._turn((row @ w["W_K"]).unflatten(-1, (G, -1)), p))
+            self.values.append((row @ w["W_V"]).unflatten(-1, (G, -1)))
             K, V = torch.stack(self.keys, 2), torch.stack(self.values, 2)
             out = []
             for h in range(H):
                 g = h // (H // G)
                 a = (q[:, h, None] * K[:, g]).sum(-1).div(math.sqrt(q.shape[-1])).softmax(-1)
                 out.append((a[..., None] * V[:, g]).sum(1))
-            rows.append(torch.cat(out, -1) @ w["Wo"])
+            rows.append(torch.cat(out, -1) @ w["W_O"])
         return torch.stack(rows, 1)
 
 # %% real_model.GroupedAttention right public: preallocated token-major buffer, repeat_interleave (gpt-fast / Llama style)
@@ -287,15 +287,15 @@ class GroupedAttention:
         b, n, _ = x.shape
         H, G = w["H"], w["G"]
         if self.k_cache is None:
-            d = w["Wk"].shape[1] // G
+            d = w["W_K"].shape[1] // G
             self.k_cache = x.new_zeros(b, self.capacity, G, d)
-            self.v_cache = x.new_zeros(b, self.capacity, G, w["Wv"].shape[1] // G)
+            self.v_cache = x.new_zeros(b, self.capacity, G, w["W_V"].shape[1] // G)
         positions = self.pos + torch.arange(n)
-        xq = (x @ w["Wq"]).view(b, n, H, -1).transpose(1, 2)
-        xk = (x @ w["Wk"]).view(b, n, G, -1).transpose(1, 2)
+        xq = (x @ w["W_Q"]).view(b, n, H, -1).transpose(1, 2)
+        xk = (x @ w["W_K"]).view(b, n, G, -1).transpose(1, 2)
         xq, xk = apply_rope(xq, positions, w["base"]), apply_rope(xk, positions, w["base"])
         self.k_cache[:b, self.pos : self.pos + n] = xk.transpose(1, 2)
-        self.v_cache[:b, self.pos : self.pos + n] = (x @ w["Wv"]).view(b, n, G, -1)
+        self.v_cache[:b, self.pos : self.pos + n] = (x @ w["W_V"]).view(b, n, G, -1)
         end = self.pos + n
         keys = self.k_cache[:b, :end].repeat_interleave(H // G, dim=2).transpose(1, 2)
         values = self.v_cache[:b, :end].repeat_interleave(H // G, dim=2).transpose(1, 2)
@@ -303,7 +303,7 @@ class GroupedAttention:
         mask = torch.full((n, end), float("-inf"), dtype=scores.dtype).triu(self.pos + 1)
         self.pos = end
         out = (scores + mask).softmax(-1) @ values
-        return out.transpose(1, 2).reshape(b, n, -1) @ w["Wo"]
+        return out.transpose(1, 2).reshape(b, n, -1) @ w["W_O"]
 
 # %% real_model.GroupedAttention wrong double: positions start at 0 in every call, and base is dropped
 # true: base_ignored; positions_from_zero
@@ -319,12 +319,12 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(x.shape[1])
-        q = apply_rope(split_heads(x @ layer["Wq"], H), pos)
-        k = apply_rope(split_heads(x @ layer["Wk"], G), pos)
-        v = split_heads(x @ layer["Wv"], G)
+        q = apply_rope(split_heads(x @ layer["W_Q"], H), pos)
+        k = apply_rope(split_heads(x @ layer["W_K"], G), pos)
+        v = split_heads(x @ layer["W_V"], G)
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K, V)
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]
 
 # %% real_model.GroupedAttention wrong double public: half-split rotation, and heads dealt by h mod G
 # true: half_split; modulo
@@ -346,9 +346,9 @@ class GroupedAttention:
         layer, H, G = self.layer, self.layer["H"], self.layer["G"]
         start = self.cache.length
         pos = torch.arange(start, start + x.shape[1], device=x.device)
-        q = rope(split_heads(x @ layer["Wq"], H), pos, layer["base"])
-        k = rope(split_heads(x @ layer["Wk"], G), pos, layer["base"])
-        v = split_heads(x @ layer["Wv"], G)
+        q = rope(split_heads(x @ layer["W_Q"], H), pos, layer["base"])
+        k = rope(split_heads(x @ layer["W_K"], G), pos, layer["base"])
+        v = split_heads(x @ layer["W_V"], G)
         K, V = self.cache.append(k, v)
         O, _ = gqa_grouped(q, K.repeat(1, H // G, 1, 1), V.repeat(1, H // G, 1, 1))
-        return merge_heads(O) @ layer["Wo"]
+        return merge_heads(O) @ layer["W_O"]

@@ -63,11 +63,11 @@ def test_at_full_width_a_conversion_only_stops_the_slow_pairs() -> None:
 def test_the_given_factors_are_those_of_workshop_12b() -> None:
     layer, moment = weights()["layers"][0], moments()[0]
     made = convert(weights(), moments(), 1, 5)["layers"][0]
-    rest = layer["Wk"].unflatten(-1, (G, D))[..., 2:].flatten(1)
-    down, up_k, up_v = latent_weights(rest, layer["Wv"], moment, 5)
+    rest = layer["W_K"].unflatten(-1, (G, D))[..., 2:].flatten(1)
+    down, up_k, up_v = latent_weights(rest, layer["W_V"], moment, 5)
     assert_close(made["W_DKV"].abs(), down.abs(), **DOUBLE)  # signs of eigenvectors are free
-    assert_close(made["Wv"], down @ up_v, **DOUBLE)
-    assert_close(made["Wk"].unflatten(-1, (G, D))[..., 2:].flatten(1), down @ up_k, **DOUBLE)
+    assert_close(made["W_V"], down @ up_v, **DOUBLE)
+    assert_close(made["W_K"].unflatten(-1, (G, D))[..., 2:].flatten(1), down @ up_k, **DOUBLE)
 
 
 def test_a_converted_layer_keeps_rotated_features_and_latents_alone() -> None:
@@ -78,7 +78,7 @@ def test_a_converted_layer_keeps_rotated_features_and_latents_alone() -> None:
     assert attention.past is not None
     assert [tuple(part.shape) for part in attention.past] == [(G, 4, 2), (4, 5)]
     assert attention.length == 4
-    assert len(layer["Wq"].T) == H * D
+    assert len(layer["W_Q"].T) == H * D
 
 
 def test_the_draft_is_right_with_all_pairs_and_wrong_with_fewer() -> None:

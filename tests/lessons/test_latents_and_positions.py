@@ -76,7 +76,7 @@ def test_of_a_trained_models_keys_one_matrix_keeps_61_percent_and_of_equal_pairs
     read = attention_inputs(model.weights, model.ids(wonderland.book()[:2000])[:, :256])
     shares = []
     for layer, x in zip(model.weights["layers"], read, strict=True):
-        pairs = (x @ layer["Wk"]).double().unflatten(-1, (-1, 32, 2)).square().sum(-1).flatten(0, -2).sum(0)
+        pairs = (x @ layer["W_K"]).double().unflatten(-1, (-1, 32, 2)).square().sum(-1).flatten(0, -2).sum(0)
         shares.append((pairs @ kept / pairs.sum()).item())
     assert sum(shares) / len(shares) == pytest.approx(0.61, abs=0.005)
 

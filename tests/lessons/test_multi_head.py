@@ -161,7 +161,7 @@ def test_mha_is_torchs_module_with_its_mask_negated_and_weights_not_averaged(
     x, keep = normal(4, 5, 6, dtype=dtype), causal(5) if masked else None
     expected = module(x, x, x, attn_mask=None if keep is None else ~keep, average_attn_weights=False)
     ours = from_torch_mha(module)
-    given_weights = [layer.weight.T for layer in (ours.WQ, ours.WK, ours.WV, ours.WO)]
+    given_weights = [layer.weight.T for layer in (ours.W_Q, ours.W_K, ours.W_V, ours.W_O)]
     assert_close(mha(x, *given_weights, 3, keep), expected, **tolerance)
     average = module(x, x, x, attn_mask=None if keep is None else ~keep)[1]
     assert_close(mha(x, *given_weights, 3, keep)[1].mean(-3), average, **tolerance)
@@ -261,7 +261,7 @@ def test_a_module_made_from_torchs_computes_what_torchs_does(
     keep = (normal(5, 7, seed=2) > 0).index_fill(1, torch.tensor([0]), True) if masked else None
     expected = theirs(asking, offering, offering, attn_mask=None if keep is None else ~keep)[0]
     assert_close(ours(asking, offering, keep), expected, **tolerance)
-    assert (ours.WQ.bias is not None) == bias
+    assert (ours.W_Q.bias is not None) == bias
 
 
 def test_an_adapted_module_owns_its_weights() -> None:
@@ -280,7 +280,7 @@ def test_an_adapter_refuses_what_the_module_has_no_place_for(options: dict[str, 
 
 def test_the_module_is_the_function_where_both_inputs_are_the_same() -> None:
     module = MultiHead(6, 3, 2, 7, bias=False).double()
-    w = [layer.weight.T for layer in (module.WQ, module.WK, module.WV, module.WO)]
+    w = [layer.weight.T for layer in (module.W_Q, module.W_K, module.W_V, module.W_O)]
     x = normal(2, 5, 6)
     assert_close(module(x, x, causal(5)), mha(x, *w, 3, causal(5))[0], **DOUBLE)
 
@@ -382,7 +382,7 @@ WRONG_FORMS = [
     (None, "expected 4 things"),
     ((torch.zeros(12, 3),) * 4, "two heads"),
     ((torch.zeros(12, 2), torch.zeros(12, 4), torch.zeros(12, 2), torch.zeros(2, 12)), "one shape"),
-    ((torch.zeros(12, 2),) * 4, "expected Wo"),
+    ((torch.zeros(12, 2),) * 4, "expected W_O"),
 ]
 
 
@@ -539,7 +539,7 @@ def test_the_printed_class_and_line_fail_as_said() -> None:
     with pytest.raises(AttributeError, match="cannot assign module before"):
         NoSuper()
     with pytest.raises(SyntaxError):
-        compile("self.Wo(, dim=-1))", "blog", "eval")
+        compile("self.W_O(, dim=-1))", "blog", "eval")
 
 
 def test_h_plus_one_heads_do_not_fit_w_o_and_widths_must_agree_for_dot_products() -> None:

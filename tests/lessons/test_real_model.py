@@ -70,7 +70,7 @@ def test_a_layers_attention_is_the_module_of_lesson_09_in_any_chunks(sizes: list
     heads, groups = shape
     layer, x = a_layer(heads=heads, groups=groups), normal(2, sum(sizes), D_MODEL, seed=3)
     module = Attention(D_MODEL, heads, groups, head_dim=D).double()
-    names = {"q_proj": "Wq", "k_proj": "Wk", "v_proj": "Wv", "o_proj": "Wo"}
+    names = {"q_proj": "W_Q", "k_proj": "W_K", "v_proj": "W_V", "o_proj": "W_O"}
     module.load_state_dict({f"{theirs}.weight": layer[ours].mT for theirs, ours in names.items()})
     ours = GroupedAttention(layer, 20)
     found = torch.cat([ours(part) for part in x.split(sizes, dim=1)], dim=1)
@@ -95,7 +95,7 @@ def test_the_course_module_the_plain_layer_and_a_stub_can_all_be_plugged_in() ->
 
         def __init__(self, layer: Mapping[str, Any], capacity: int) -> None:
             self.module, self.capacity = Attention(D_MODEL, H, G, head_dim=D).double(), capacity
-            names = {"q_proj": "Wq", "k_proj": "Wk", "v_proj": "Wv", "o_proj": "Wo"}
+            names = {"q_proj": "W_Q", "k_proj": "W_K", "v_proj": "W_V", "o_proj": "W_O"}
             self.module.load_state_dict({f"{theirs}.weight": layer[ours].mT for theirs, ours in names.items()})
             self.reset()
 
@@ -248,8 +248,8 @@ def test_notebook_11b_runs_offline_and_every_check_passes(silent: Run) -> None:
 @pytest.mark.timeout(900)
 def test_notebook_11b_finds_the_wrong_lines_that_its_text_names(silent: Run) -> None:
     printed = silent.printed
-    assert "from_hugging_face_as_shown: right are Wv, Wo\n" in printed
-    assert "from_hugging_face: right are Wq, Wk, Wv, Wo\n" in printed
+    assert "from_hugging_face_as_shown: right are W_V, W_O\n" in printed
+    assert "from_hugging_face: right are W_Q, W_K, W_V, W_O\n" in printed
     off = numbers_in(r"^output +off by ([\d.]+)% ", printed)
     assert off == [pytest.approx(31, abs=0.5), 0]
     assert "published scores are 1.8739 to 1.8739 times ours" in printed
@@ -312,12 +312,12 @@ def test_the_file_holds_what_the_lesson_says_of_it(smol: LanguageModel) -> None:
     assert [tensors[f"blk.0.attn_{name}.weight"].shape for name in "qkv"] == [(9 * 64, 576), (3 * 64, 576), (3 * 64, 576)]
     assert {name for name in tensors if not name.startswith("blk.")} == {"token_embd.weight", "output_norm.weight"}  # tied
     layer = smol.weights["layers"][0]
-    assert (layer["H"], layer["G"], layer["Wk"].shape[1] // layer["G"], layer["base"]) == (9, 3, 64, 100_000)
+    assert (layer["H"], layer["G"], layer["W_K"].shape[1] // layer["G"], layer["base"]) == (9, 3, 64, 100_000)
     numbers = sum(entry.size for entry in tensors.values())
     assert round(numbers / 1e6) == 135
     assert round(8 * model_file().stat().st_size / numbers) == 6
     stored = torch.from_numpy(tensors["blk.0.attn_q.weight"].read())
-    assert torch.equal(stored.mT, smol.weights["layers"][0]["Wq"])  # turned, and not reordered: interleaved in the file
+    assert torch.equal(stored.mT, smol.weights["layers"][0]["W_Q"])  # turned, and not reordered: interleaved in the file
 
 
 def test_two_of_five_ports_say_paris_although_their_logits_are_far_off(smol: LanguageModel) -> None:
@@ -351,21 +351,21 @@ def test_with_other_words_another_of_the_induction_heads_comes_first(smol: Langu
 
 @pytest.mark.parametrize("d", [2, 4, 6, 64])
 def test_a_layer_goes_to_hugging_face_and_comes_back(d: int) -> None:
-    layer = {"Wq": normal(5, 6 * d), "Wk": normal(5, 3 * d), "Wv": normal(5, 3 * d), "Wo": normal(6 * d, 5), "H": 6, "G": 3}
+    layer = {"W_Q": normal(5, 6 * d), "W_K": normal(5, 3 * d), "W_V": normal(5, 3 * d), "W_O": normal(6 * d, 5), "H": 6, "G": 3}
     ours = from_hugging_face(to_hugging_face(layer), 6, 3)
-    assert all(torch.equal(ours[name], layer[name]) for name in ("Wq", "Wk", "Wv", "Wo"))
+    assert all(torch.equal(ours[name], layer[name]) for name in ("W_Q", "W_K", "W_V", "W_O"))
     x = normal(1, 7, 5)  # and there it is what half-split rotation expects
     theirs = to_hugging_face(layer)["q_proj"]
     heads, pos = (x @ theirs.mT).unflatten(-1, (6, d)).transpose(1, 2), torch.arange(7)
     rotated = rotate_half_rope(heads, pos, 100.0).unflatten(-1, (2, -1)).mT.flatten(-2)
-    assert_close(rotated, apply_rope((x @ layer["Wq"]).unflatten(-1, (6, d)).transpose(1, 2), pos, 100.0), **DOUBLE)
+    assert_close(rotated, apply_rope((x @ layer["W_Q"]).unflatten(-1, (6, d)).transpose(1, 2), pos, 100.0), **DOUBLE)
 
 
 @pytest.mark.parametrize("d", [4, 6])
 def test_port_b_is_right_for_heads_of_four_features_and_wrong_for_wider_ones(d: int) -> None:
-    layer = {"Wq": normal(5, 6 * d), "Wk": normal(5, 3 * d), "Wv": normal(5, 3 * d), "Wo": normal(6 * d, 5), "H": 6, "G": 3}
+    layer = {"W_Q": normal(5, 6 * d), "W_K": normal(5, 3 * d), "W_V": normal(5, 3 * d), "W_O": normal(6 * d, 5), "H": 6, "G": 3}
     made = PORTS["port B"]({"layers": [layer]})["layers"][0]
-    assert torch.equal(made["Wq"], layer["Wq"]) == (d == 4)
+    assert torch.equal(made["W_Q"], layer["W_Q"]) == (d == 4)
     convert = shown("11b_a_silent_mistake", "def from_hugging_face_as_shown")["from_hugging_face_as_shown"]
     found = convert(to_hugging_face(layer), 6, 3)
     assert all(torch.equal(found[name], made[name]) for name in found)
@@ -382,7 +382,7 @@ def test_what_each_layer_gives_is_heard_and_a_wrong_layer_is_found() -> None:
     assert [tuple(y.shape) for y in theirs] == [(1, 6, D_MODEL)] * 2
     assert max(off(attention_outputs(Llama, GroupedAttention, weights(), text), theirs)) < 1e-4
     spoiled = weights()
-    spoiled["layers"][1] = spoiled["layers"][1] | {"Wk": -spoiled["layers"][1]["Wk"]}
+    spoiled["layers"][1] = spoiled["layers"][1] | {"W_K": -spoiled["layers"][1]["W_K"]}
     first, second = off(attention_outputs(Llama, GroupedAttention, spoiled, text), theirs)
     assert first < 1e-4 < second
 
@@ -398,7 +398,7 @@ def test_what_is_wrong_in_port_c_is_found_in_the_model(smol: LanguageModel) -> N
     assert shares[:layer] == [0.0] * layer  # "up to layer 24 they are equal"
     assert min(shares[layer:]) > 0.1
     ours, theirs = smol.weights["layers"][layer], port["layers"][layer]
-    assert [name for name in ("Wq", "Wk", "Wv", "Wo") if not torch.equal(ours[name], theirs[name])] == [matrix]
+    assert [name for name in ("W_Q", "W_K", "W_V", "W_O") if not torch.equal(ours[name], theirs[name])] == [matrix]
     assert torch.equal(theirs[matrix], to_hugging_face(ours)["k_proj"].mT)
     assert done == "not reordered"
 

@@ -424,7 +424,7 @@ def trained_heads() -> Tensor:
     class Recorder(PlainAttention):
         def __call__(self, x: Tensor) -> Tensor:
             W, pos = self.layer, torch.arange(x.shape[1])
-            q, k = ((x @ W[name])[0].unflatten(-1, (-1, 64)).transpose(0, 1) for name in ("Wq", "Wk"))
+            q, k = ((x @ W[name])[0].unflatten(-1, (-1, 64)).transpose(0, 1) for name in ("W_Q", "W_K"))
             seen.append((_turn(q[None], pos, W["base"], "")[0], _turn(k[None], pos, W["base"], "")[0].repeat_interleave(3, 0)))
             return super().__call__(x)
 

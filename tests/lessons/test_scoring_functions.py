@@ -64,7 +64,7 @@ def small_network(n: int = 3, m: int = 4, d_q: int = 2, d_k: int = 5, h: int = 6
     """The lesson's additive example."""
     rng = np.random.default_rng(0)
     given: dict[str, Array] = {"Q": rng.normal(size=(n, d_q)), "K": rng.normal(size=(m, d_k))}
-    return given | {"Wq": rng.normal(size=(d_q, h)), "Wk": rng.normal(size=(d_k, h)), "wv": rng.normal(size=h)}
+    return given | {"W_Q": rng.normal(size=(d_q, h)), "W_K": rng.normal(size=(d_k, h)), "wv": rng.normal(size=h)}
 
 
 # ---------------------------------------------------------------------------------------------------- softmax
@@ -451,10 +451,10 @@ def test_what_the_lessons_cell_prints_of_the_gap() -> None:
 
 def test_two_projections_are_one_bilinear_form_of_low_rank() -> None:
     rng = np.random.default_rng(0)
-    Q, K, WQ, WK = (rng.normal(size=shape) for shape in ((5, 96), (7, 128), (96, 16), (128, 16)))
-    assert_allclose(dot_scores(Q @ WQ, K @ WK), bilinear_scores(Q, WQ @ WK.T, K), rtol=1e-9, atol=1e-9)
-    assert np.linalg.matrix_rank(WQ @ WK.T) == 16
-    assert WQ.size + WK.size == 3584
+    Q, K, W_Q, W_K = (rng.normal(size=shape) for shape in ((5, 96), (7, 128), (96, 16), (128, 16)))
+    assert_allclose(dot_scores(Q @ W_Q, K @ W_K), bilinear_scores(Q, W_Q @ W_K.T, K), rtol=1e-9, atol=1e-9)
+    assert np.linalg.matrix_rank(W_Q @ W_K.T) == 16
+    assert W_Q.size + W_K.size == 3584
     assert 96 * 128 == 12288
     assert (2 * 512 * 64, 512**2) == (65_536, 262_144)
 
@@ -467,15 +467,15 @@ def test_dot_products_are_symmetric_and_bilinear_scores_need_not_be() -> None:
 
 def test_additive_scores_agree_with_torch_linear_layers() -> None:
     given = small_network()
-    Q, K, Wq, Wk, wv = (torch.from_numpy(given[name]) for name in ("Q", "K", "Wq", "Wk", "wv"))
+    Q, K, W_Q, W_K, wv = (torch.from_numpy(given[name]) for name in ("Q", "K", "W_Q", "W_K", "wv"))
     linear = torch.nn.functional.linear
-    expected = linear(torch.tanh(linear(Q, Wq.T)[:, None] + linear(K, Wk.T)), wv[None])[..., 0]
+    expected = linear(torch.tanh(linear(Q, W_Q.T)[:, None] + linear(K, W_K.T)), wv[None])[..., 0]
     assert_allclose(additive_scores(**given), expected, **EXACT)
 
 
 def test_without_the_tanh_every_query_gets_the_same_weights() -> None:
     given = small_network()
-    without = (given["Q"] @ given["Wq"] @ given["wv"])[:, None] + given["K"] @ given["Wk"] @ given["wv"]
+    without = (given["Q"] @ given["W_Q"] @ given["wv"])[:, None] + given["K"] @ given["W_K"] @ given["wv"]
     weights = softmax(without)
     assert_allclose(weights, np.tile(weights[0], (3, 1)), **EXACT)
     assert weights[0].max() > 0.9  # and they are not uniform
@@ -488,7 +488,7 @@ def test_without_the_tanh_every_query_gets_the_same_weights() -> None:
 def test_additive_scores_are_bounded_by_the_sum_of_absolute_weights(seed: int, size: float) -> None:
     rng = np.random.default_rng(seed)
     given = {
-        name: size * rng.normal(size=shape) for name, shape in (("Q", (3, 2)), ("K", (4, 5)), ("Wq", (2, 6)), ("Wk", (5, 6)))
+        name: size * rng.normal(size=shape) for name, shape in (("Q", (3, 2)), ("K", (4, 5)), ("W_Q", (2, 6)), ("W_K", (5, 6)))
     }
     wv = rng.normal(size=6)
     assert np.abs(additive_scores(**given, wv=wv)).max() <= np.abs(wv).sum() * (1 + 1e-12)
@@ -515,8 +515,8 @@ def test_two_columns_have_no_product_without_a_transpose() -> None:
 def test_additive_scores_keep_their_size_while_dot_products_grow(d: int, additive_top: float, dot_top: float) -> None:
     rng = np.random.default_rng(0)
     Q, K, wv = rng.normal(size=(100, d)), rng.normal(size=(32, d)), rng.normal(size=32) / np.sqrt(32)
-    Wq, Wk = rng.normal(size=(2, d, 32)) / np.sqrt(d)
-    additive, dot = additive_scores(Q, K, Wq, Wk, wv), dot_scores(Q, K)
+    W_Q, W_K = rng.normal(size=(2, d, 32)) / np.sqrt(d)
+    additive, dot = additive_scores(Q, K, W_Q, W_K, wv), dot_scores(Q, K)
     assert 0.5 < additive.std() < 1
     assert_allclose(dot.std(), np.sqrt(d), rtol=0.1)
     assert round(softmax(additive).max(axis=1).mean(), 2) == additive_top
@@ -568,7 +568,7 @@ def test_no_function_changes_its_inputs() -> None:
     softmax(Q)
     gaussian_scores(Q, K)
     pool_in_blocks(Q[0], K[[0, 1, 2, 3, 0]], 2)
-    learn_step(K, np.array([0]), np.array([1]), given["Wk"], given["Wk"], 0.5)
+    learn_step(K, np.array([0]), np.array([1]), given["W_K"], given["W_K"], 0.5)
     additive_scores(**given)
     for name, value in given.items():
         assert_array_equal(value, before[name])

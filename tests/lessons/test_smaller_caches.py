@@ -112,8 +112,8 @@ def test_plain_factors_are_the_truncated_singular_value_decomposition() -> None:
 def latent_layer(r: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """A layer with latents `r` wide, and the grouped one with the products as weights."""
     layer = a_layer()
-    W_DKV, W_UK, W_UV = latent_weights(layer["Wk"], layer["Wv"], a_moment(D_MODEL), r)
-    return layer | {"W_DKV": W_DKV, "W_UK": W_UK, "W_UV": W_UV}, layer | {"Wk": W_DKV @ W_UK, "Wv": W_DKV @ W_UV}
+    W_DKV, W_UK, W_UV = latent_weights(layer["W_K"], layer["W_V"], a_moment(D_MODEL), r)
+    return layer | {"W_DKV": W_DKV, "W_UK": W_UK, "W_UV": W_UV}, layer | {"W_K": W_DKV @ W_UK, "W_V": W_DKV @ W_UV}
 
 
 @pytest.mark.parametrize("sizes", [[7], [3, 4], [1] * 7])
@@ -150,7 +150,7 @@ def test_at_full_rank_and_as_lesson_10_writes_it_a_latent_cache_is_exact() -> No
     layer, x = a_layer(), normal(2, 7, D_MODEL, seed=3)
     expected = GroupedAttention(layer, 9)(x)
     assert_close(LowRankAttention(latent_layer(2 * G * D)[0], 9)(x), expected, **DOUBLE)
-    by_group = [layer[name].unflatten(-1, (G, D)).transpose(0, 1) for name in ("Wk", "Wv")]
+    by_group = [layer[name].unflatten(-1, (G, D)).transpose(0, 1) for name in ("W_K", "W_V")]
     W_DKV, W_UK, W_UV = gqa_as_mla(*by_group, H=G)
     picked = {"W_DKV": W_DKV, "W_UK": W_UK.transpose(0, 1).flatten(1), "W_UV": W_UV.transpose(0, 1).flatten(1)}
     assert_close(LowRankAttention(layer | picked, 9)(x), expected, **DOUBLE)

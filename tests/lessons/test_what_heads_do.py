@@ -200,9 +200,9 @@ def lesson_functions() -> dict[str, Any]:
 def test_the_notebooks_layer_and_shares_are_those_that_were_recorded() -> None:
     made = lesson_functions()
     W: dict[str, Any] = {
-        name: normal(10, width, seed=i) for i, (name, width) in enumerate((("Wq", 576), ("Wk", 192), ("Wv", 192)))
+        name: normal(10, width, seed=i) for i, (name, width) in enumerate((("W_Q", 576), ("W_K", 192), ("W_V", 192)))
     }
-    W |= {"Wo": normal(576, 10, seed=4), "H": 9, "G": 3}
+    W |= {"W_O": normal(576, 10, seed=4), "H": 9, "G": 3}
     x = normal(7, 10)
     assert_close(made["attend"](x, W, torch.sin), repeats.attention(x, W, torch.sin), **DOUBLE)
     a = normal(2, 80, 80).softmax(-1)
@@ -211,19 +211,19 @@ def test_the_notebooks_layer_and_shares_are_those_that_were_recorded() -> None:
 
 def test_a_head_without_rows_writes_nothing_and_its_mean_is_added() -> None:
     W: dict[str, Any] = {
-        name: normal(576, width, seed=i) for i, (name, width) in enumerate((("Wq", 576), ("Wk", 192), ("Wv", 192)))
+        name: normal(576, width, seed=i) for i, (name, width) in enumerate((("W_Q", 576), ("W_K", 192), ("W_V", 192)))
     }
-    W |= {"Wo": normal(576, 576, seed=4), "H": 9, "G": 3, "layer": 16}
+    W |= {"W_O": normal(576, 576, seed=4), "H": 9, "G": 3, "layer": 16}
     x = normal(4, 576)
     whole, A = repeats.attention(x, W, torch.sin)
     v = looking.in_heads(x, W, torch.sin)[2]
-    wrote = (A[0] @ v[0]) @ W["Wo"][:64]
+    wrote = (A[0] @ v[0]) @ W["W_O"][:64]
     zero, _ = repeats._with_heads_out(repeats.attention, [(16, 0)], "zero")(x, W, torch.sin)
     assert_close(zero, whole - wrote, rtol=1e-8, atol=1e-8)
     mean, _ = repeats._with_heads_out(
         lambda x, W, turn: tuple(part.float() for part in repeats.attention(x, W, turn)), [(16, 0)], "mean"
     )(x.float(), {name: part.float() if isinstance(part, Tensor) else part for name, part in W.items()}, torch.sin)
-    added = torch.tensor(repeats.recorded()["means"])[16, 0] @ W["Wo"][:64].float()
+    added = torch.tensor(repeats.recorded()["means"])[16, 0] @ W["W_O"][:64].float()
     assert_close(mean - zero.float(), added.expand(4, -1), rtol=1e-3, atol=1e-2)
     other, _ = repeats._with_heads_out(repeats.attention, [(3, 0)], "zero")(x, W, torch.sin)
     assert_close(other, whole, **DOUBLE)

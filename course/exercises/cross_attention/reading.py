@@ -12,9 +12,9 @@ from solutions import masking as ref
 
 
 def _cross(draw: Draw, lead: tuple[int, ...], n: int, m: int, d_q: int, d_kv: int, d_k: int, d_v: int):
-    shapes = {"Xq": (*lead, n, d_q), "Xkv": (*lead, m, d_kv), "Wq": (d_q, d_k), "Wk": (d_kv, d_k), "Wv": (d_kv, d_v)}
+    shapes = {"Xq": (*lead, n, d_q), "Xkv": (*lead, m, d_kv), "W_Q": (d_q, d_k), "W_K": (d_kv, d_k), "W_V": (d_kv, d_v)}
     inputs = {name: draw.normal(*shape) for name, shape in shapes.items()}
-    for name in ("Wq", "Wk", "Wv"):
+    for name in ("W_Q", "W_K", "W_V"):
         inputs[name] /= math.sqrt(len(inputs[name]))  # projections of unit variance: the softmax does not saturate
     return inputs | {"keep": draw_keep(draw, *lead, 1, m)}
 
@@ -40,21 +40,21 @@ def _cross_dead(draw: Draw):
     return inputs
 
 
-def _from(Xq, Xkv, Wq, Wk, Wv, keep, *, q=0, k=1, v=1, **settings):
+def _from(Xq, Xkv, W_Q, W_K, W_V, keep, *, q=0, k=1, v=1, **settings):
     """Queries, keys and values from the sequence of that number; the rest as `attend` is set."""
     X = Xq, Xkv
-    return attend(X[q] @ Wq, X[k] @ Wk, X[v] @ Wv, keep, **settings)
+    return attend(X[q] @ W_Q, X[k] @ W_K, X[v] @ W_V, keep, **settings)
 
 
-def _one_matrix_for_scores(Xq, Xkv, Wq, Wk, Wv, keep):
-    S = Xq @ (Wq @ Wk.T) @ Xkv.mT / math.sqrt(Wq.shape[1])
+def _one_matrix_for_scores(Xq, Xkv, W_Q, W_K, W_V, keep):
+    S = Xq @ (W_Q @ W_K.T) @ Xkv.mT / math.sqrt(W_Q.shape[1])
     A = (torch.softmax(S.masked_fill(~keep, -1e30), dim=-1)) * keep
-    return A @ Xkv @ Wv, A
+    return A @ Xkv @ W_V, A
 
 
-def _einsum(Xq, Xkv, Wq, Wk, Wv, keep):
-    Q, K = torch.einsum("...ia,ak->...ik", Xq, Wq), torch.einsum("...ja,ak->...jk", Xkv, Wk)
-    return ref.masked_sdpa(Q, K, torch.einsum("...ja,av->...jv", Xkv, Wv), keep)
+def _einsum(Xq, Xkv, W_Q, W_K, W_V, keep):
+    Q, K = torch.einsum("...ia,ak->...ik", Xq, W_Q), torch.einsum("...ja,ak->...jk", Xkv, W_K)
+    return ref.masked_sdpa(Q, K, torch.einsum("...ja,av->...jv", Xkv, W_V), keep)
 
 
 CROSS_ATTENTION = Exercise(
@@ -102,13 +102,13 @@ CROSS_ATTENTION = Exercise(
             "transposed_weights",
             "multiplied by the transposed matrices, the way `nn.Linear` stores them",
             "Here $W$ has shape (d_in, d_out) and acts from the right, as in `X @ W`.",
-            Before(lambda Wq, Wk, Wv, **_: {"Wq": Wq.T, "Wk": Wk.T, "Wv": Wv.T}),
+            Before(lambda W_Q, W_K, W_V, **_: {"W_Q": W_Q.T, "W_K": W_K.T, "W_V": W_V.T}),
         ),
         Misconception(
             "scaled_by_the_model_width",
             "scaled the scores by the width of the **tokens** instead of $\\sqrt{d_k}$",
             "The dot product sums over the $d_k$ columns of the projected queries, so divide by $\\sqrt{d_k}$.",
-            Before(lambda Wq, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / Wq.shape[0])}),
+            Before(lambda W_Q, **_: {"W_Q": W_Q * math.sqrt(W_Q.shape[1] / W_Q.shape[0])}),
         ),
         Misconception(
             "unscaled",
@@ -148,15 +148,15 @@ CROSS_ATTENTION = Exercise(
         ),
         Misconception(
             "values_not_projected",
-            "used the source's tokens themselves as values, so `Wv` has no effect",
-            "What a token is found by and what it passes on are two things. The values are `Xkv @ Wv`.",
-            Before(lambda Wv, **_: {"Wv": torch.eye(len(Wv)).to(Wv)}),
+            "used the source's tokens themselves as values, so `W_V` has no effect",
+            "What a token is found by and what it passes on are two things. The values are `Xkv @ W_V`.",
+            Before(lambda W_V, **_: {"W_V": torch.eye(len(W_V)).to(W_V)}),
         ),
         Misconception(
             "one_matrix_for_keys_and_values",
-            "made the values with `Wk`, the matrix of the keys",
-            "Each of the three roles has its own matrix, so the values are `Xkv @ Wv`.",
-            Before(lambda Wk, **_: {"Wv": Wk}),
+            "made the values with `W_K`, the matrix of the keys",
+            "Each of the three roles has its own matrix, so the values are `Xkv @ W_V`.",
+            Before(lambda W_K, **_: {"W_V": W_K}),
         ),
         Misconception(
             "weights_first",

@@ -19,10 +19,10 @@ def _tile(x, r):
 
 def _layer(n, d_model, H, G, d_k, d_v, *lead):
     widths = {
-        "Wq": (d_model, H * d_k, 1.5),
-        "Wk": (d_model, G * d_k, 1.0),
-        "Wv": (d_model, G * d_v, 1.0),
-        "Wo": (H * d_v, d_model, 1.0),
+        "W_Q": (d_model, H * d_k, 1.5),
+        "W_K": (d_model, G * d_k, 1.0),
+        "W_V": (d_model, G * d_v, 1.0),
+        "W_O": (H * d_v, d_model, 1.0),
     }
 
     def make(draw: Draw):
@@ -44,11 +44,11 @@ def _gqa(
 ):
     """Grouped-query attention with one part replaced by a mistake."""
 
-    def answer(X, Wq, Wk, Wv, Wo, H, G):
-        Q, K, V = queries(split_heads(X @ Wq, H), G), split_heads(X @ Wk, kept(H, G)), split_heads(X @ Wv, kept(H, G))
+    def answer(X, W_Q, W_K, W_V, W_O, H, G):
+        Q, K, V = queries(split_heads(X @ W_Q, H), G), split_heads(X @ W_K, kept(H, G)), split_heads(X @ W_V, kept(H, G))
         r = H // G if times is None else times(H, G)
         copies = repeat(K, r), repeat(V, r)
-        return merge(attend(Q, *copies)) @ Wo, *(copies if stored else (K, V))
+        return merge(attend(Q, *copies)) @ W_O, *(copies if stored else (K, V))
 
     return answer
 
@@ -90,27 +90,27 @@ def _everything_visible(Q, K, V):
     return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ V
 
 
-def _head_after_head(X, Wq, Wk, Wv, Wo, H, G):
-    K, V = split_heads(X @ Wk, G), split_heads(X @ Wv, G)
+def _head_after_head(X, W_Q, W_K, W_V, W_O, H, G):
+    K, V = split_heads(X @ W_K, G), split_heads(X @ W_V, G)
     parts = []
-    for h, wq in enumerate(Wq.chunk(H, dim=1)):
+    for h, wq in enumerate(W_Q.chunk(H, dim=1)):
         g = h * G // H
         parts.append(causal_attention(X @ wq, K[..., g, :, :], V[..., g, :, :]))
-    return torch.cat(parts, dim=-1) @ Wo, K, V
+    return torch.cat(parts, dim=-1) @ W_O, K, V
 
 
-def _copied_weights(X, Wq, Wk, Wv, Wo, H, G):
+def _copied_weights(X, W_Q, W_K, W_V, W_O, H, G):
     """Multi-head attention with a projection for every head, some of them equal."""
-    Q, K, V = (split_heads(X @ W, heads) for W, heads in ((Wq, H), (Wk, G), (Wv, G)))
-    wide = [W.reshape(W.shape[0], G, -1).repeat_interleave(H // G, 1).flatten(1) for W in (Wk, Wv)]
+    Q, K, V = (split_heads(X @ W, heads) for W, heads in ((W_Q, H), (W_K, G), (W_V, G)))
+    wide = [W.reshape(W.shape[0], G, -1).repeat_interleave(H // G, 1).flatten(1) for W in (W_K, W_V)]
     outputs = causal_attention(Q, *(split_heads(X @ W, H) for W in wide))
-    return merge_heads(outputs) @ Wo, K, V
+    return merge_heads(outputs) @ W_O, K, V
 
 
-def _looked_up(X, Wq, Wk, Wv, Wo, H, G):
-    Q, K, V = split_heads(X @ Wq, H), split_heads(X @ Wk, G), split_heads(X @ Wv, G)
+def _looked_up(X, W_Q, W_K, W_V, W_O, H, G):
+    Q, K, V = split_heads(X @ W_Q, H), split_heads(X @ W_K, G), split_heads(X @ W_V, G)
     group = torch.arange(H) * G // H
-    return merge_heads(causal_attention(Q, K[..., group, :, :], V[..., group, :, :])) @ Wo, K, V
+    return merge_heads(causal_attention(Q, K[..., group, :, :], V[..., group, :, :])) @ W_O, K, V
 
 
 GQA = Exercise(
@@ -126,7 +126,7 @@ GQA = Exercise(
     tolerance=FLOAT32,
     cases=(
         Case("six heads of width 1 in three groups", _layer(2, 2, 6, 3, 1, 1)),
-        Case("a batch, six heads in three groups", _layer(4, 5, 6, 3, 3, 2, 2), grad=("X", "Wq", "Wk", "Wv", "Wo")),
+        Case("a batch, six heads in three groups", _layer(4, 5, 6, 3, 3, 2, 2), grad=("X", "W_Q", "W_K", "W_V", "W_O")),
         Case("as many sequences as groups", _layer(3, 4, 10, 5, 2, 2, 5)),
         Case("one group: multi-query", _layer(3, 4, 5, 1, 2, 3), edge=0.1),
         Case("as many groups as heads: multi-head", _layer(3, 4, 5, 5, 2, 3), edge=0.1),
@@ -156,7 +156,7 @@ GQA = Exercise(
         Misconception(
             "keys_split_for_each_head",
             "split the keys or values into `H` heads",
-            "Only the queries have `H` heads. `Wk` and `Wv` have one run of columns for each of the `G` groups, so split by `G`.",
+            "Only the queries have `H` heads. `W_K` and `W_V` have one run of columns for each of the `G` groups, so split by `G`.",
             Instead(kept=lambda H, G: H),
             also=(Instead(kept=lambda H, G: H, repeat=lambda x, r: x),),
             raises=True,
@@ -184,7 +184,7 @@ GQA = Exercise(
             "unscaled",
             "left out the scale $1/\\sqrt{d_k}$",
             "The given `causal_attention` applies it, so pass the queries, keys and values to it unchanged.",
-            Before(lambda Wq, H, **_: {"Wq": Wq * math.sqrt(Wq.shape[1] / H)}),
+            Before(lambda W_Q, H, **_: {"W_Q": W_Q * math.sqrt(W_Q.shape[1] / H)}),
         ),
         Misconception(
             "queries_averaged",

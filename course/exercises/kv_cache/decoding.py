@@ -111,10 +111,10 @@ class _Decoder:
         x, n, begun = self.model["embed"][ids], ids.shape[1], self.length
         for i, W in enumerate(self.model["layers"]):
             pos = self.first(begun) + torch.arange(n)
-            q, k, v = (ref.project(x, W[name]) for name in ("Wq", "Wk", "Wv"))
+            q, k, v = (ref.project(x, W[name]) for name in ("W_Q", "W_K", "W_V"))
             K, V, before = self.seen(self.slot(i), self.rotate_key(k, pos), self.rotate_value(v, pos))
             o = ref.attention(self.rotate_query(q, pos), K, V, self.visible(n, K.shape[2], before))
-            x = self.added(x, ref.combine(o, W["Wo"]))
+            x = self.added(x, ref.combine(o, W["W_O"]))
         self.length = self.counted(n)
         return x @ self.model["unembed"]
 

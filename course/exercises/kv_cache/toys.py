@@ -13,7 +13,7 @@ def make_model(draw, *, vocab=11, d_model=5, layers=2, heads=3, d=4):
     def layer():
         q, k = (normal(d_model, heads, d, scale=d_model**-0.5) for _ in range(2))
         v, o = normal(d_model, heads, d, scale=d_model**-0.5), normal(heads, d, d_model, scale=(heads * d) ** -0.5)
-        return {"Wq": q, "Wk": k, "Wv": v, "Wo": o}
+        return {"W_Q": q, "W_K": k, "W_V": v, "W_O": o}
 
     embed, unembed = normal(vocab, d_model), normal(d_model, vocab, scale=0.3)
     return {"embed": embed, "layers": [layer() for _ in range(layers)], "unembed": unembed}

@@ -26,16 +26,16 @@ def _axis(keep):
     return None if keep is None else keep.unsqueeze(-3)
 
 
-def _in_runs_of_d_k(Wv, Wo, H, d_k):
-    """Columns of `Wv` and rows of `Wo` in H blocks of d_k, padded with zeros where too few are left for the last heads."""
+def _in_runs_of_d_k(W_V, W_O, H, d_k):
+    """Columns of `W_V` and rows of `W_O` in H blocks of d_k, padded with zeros where too few are left for the last heads."""
     width = H * d_k
-    short = max(0, width - Wv.shape[1])
-    return torch.nn.functional.pad(Wv, (0, short))[:, :width], torch.nn.functional.pad(Wo, (0, 0, 0, short))[:width]
+    short = max(0, width - W_V.shape[1])
+    return torch.nn.functional.pad(W_V, (0, short))[:, :width], torch.nn.functional.pad(W_O, (0, 0, 0, short))[:width]
 
 
 def _as_sum(
     *,
-    blocks=lambda Wo, H: Wo.reshape(H, -1, Wo.shape[1]),
+    blocks=lambda W_O, H: W_O.reshape(H, -1, W_O.shape[1]),
     reduce=None,
     bias=1.0,
     inner=0.0,
@@ -45,41 +45,41 @@ def _as_sum(
 ):
     """The sum over heads with one part replaced. Every summand gets `inner` times the bias, and the total gets `bias` times."""
 
-    def answer(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
+    def answer(X, W_Q, W_K, W_V, W_O, bo, H, keep=None):
         if one_width:
-            Wv, Wo = _in_runs_of_d_k(Wv, Wo, H, Wq.shape[1] // H)
-        Q, K, V = (ref.split_heads(X @ W, H) for W in (Wq, Wk, Wv))
+            W_V, W_O = _in_runs_of_d_k(W_V, W_O, H, W_Q.shape[1] // H)
+        Q, K, V = (ref.split_heads(X @ W, H) for W in (W_Q, W_K, W_V))
         outputs, _ = attended(Q, K, V, mask(keep))
-        C = outputs @ blocks(Wo, H) + inner * bo
+        C = outputs @ blocks(W_O, H) + inner * bo
         return (C.sum(-3) if reduce is None else reduce(C)) + bias * bo, C
 
     return answer
 
 
-def _bias_shared_out(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
-    Y, C = ref.mha_as_sum(X, Wq, Wk, Wv, Wo, bo, H, keep)
+def _bias_shared_out(X, W_Q, W_K, W_V, W_O, bo, H, keep=None):
+    Y, C = ref.mha_as_sum(X, W_Q, W_K, W_V, W_O, bo, H, keep)
     return Y, C + bo / H
 
 
-def _scores_summed_over_heads(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
-    S = (X @ Wq) @ (X @ Wk).mT * (Wq.shape[1] // H) ** -0.5  # h is summed inside the dot product
+def _scores_summed_over_heads(X, W_Q, W_K, W_V, W_O, bo, H, keep=None):
+    S = (X @ W_Q) @ (X @ W_K).mT * (W_Q.shape[1] // H) ** -0.5  # h is summed inside the dot product
     A = torch.softmax(S if keep is None else S.masked_fill(~keep, -torch.inf), dim=-1)
-    C = A.unsqueeze(-3) @ ref.split_heads(X @ Wv, H) @ Wo.reshape(H, -1, Wo.shape[1])
+    C = A.unsqueeze(-3) @ ref.split_heads(X @ W_V, H) @ W_O.reshape(H, -1, W_O.shape[1])
     return C.sum(-3) + bo, C
 
 
-def _loop(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
+def _loop(X, W_Q, W_K, W_V, W_O, bo, H, keep=None):
     Y, C = bo, []
-    for wq, wk, wv, wo in zip(Wq.chunk(H, 1), Wk.chunk(H, 1), Wv.chunk(H, 1), Wo.chunk(H, 0), strict=True):
+    for wq, wk, wv, wo in zip(W_Q.chunk(H, 1), W_K.chunk(H, 1), W_V.chunk(H, 1), W_O.chunk(H, 0), strict=True):
         C.append(ref.masked_sdpa(X @ wq, X @ wk, X @ wv, keep)[0] @ wo)
         Y = Y + C[-1]
     return Y, torch.stack(C, dim=-3)
 
 
-def _value_and_output_first(X, Wq, Wk, Wv, Wo, bo, H, keep=None):
+def _value_and_output_first(X, W_Q, W_K, W_V, W_O, bo, H, keep=None):
     """A_h X (W_V W_O), in which the two outer maps of a head become one map of low rank."""
-    _, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
-    W = ref.split_heads(Wv, H) @ Wo.reshape(H, -1, Wo.shape[1])  # (H, d_model, d_model)
+    _, A = ref.mha(X, W_Q, W_K, W_V, W_O, H, keep)
+    W = ref.split_heads(W_V, H) @ W_O.reshape(H, -1, W_O.shape[1])  # (H, d_model, d_model)
     C = A @ (X.unsqueeze(-3) @ W)
     return torch.einsum("...hnm->...nm", C) + bo, C
 
@@ -96,15 +96,15 @@ MHA_AS_SUM = Exercise(
     tolerance=FLOAT32,
     forbid=BUILTIN,
     cases=(
-        Case("three tokens, two heads", _sum_two_heads, grad=("X", "Wo", "bo")),
+        Case("three tokens, two heads", _sum_two_heads, grad=("X", "W_O", "bo")),
         Case("a batch, three heads", _sum_batch),
         Case("causal", _causal, edge=0.2),
     ),
     hints=(
-        "Write the concatenation as a row of blocks and `Wo` as a column of blocks. What does their product look like?",
-        "$[O_0 | O_1]\\,W_O$ is $O_0$ times the upper rows of $W_O$ plus $O_1$ times the lower rows. Cut `Wo` into `H` blocks of rows, of "
+        "Write the concatenation as a row of blocks and `W_O` as a column of blocks. What does their product look like?",
+        "$[O_0 | O_1]\\,W_O$ is $O_0$ times the upper rows of $W_O$ plus $O_1$ times the lower rows. Cut `W_O` into `H` blocks of rows, of "
         "shape (H, d_v, d_model), and let `@` run over the heads. Where does the bias belong?",
-        "`Wo.reshape(H, -1, Wo.shape[-1])` has one block for each head, and `@` multiplies it with the (..., H, n, d_v) outputs of that "
+        "`W_O.reshape(H, -1, W_O.shape[-1])` has one block for each head, and `@` multiplies it with the (..., H, n, d_v) outputs of that "
         "head. Sum over the head axis, which is third from the end, and add the bias once.",
     ),
     misconceptions=(
@@ -134,15 +134,15 @@ MHA_AS_SUM = Exercise(
         ),
         Misconception(
             "rows_interleaved",
-            "gave head $h$ every $H$-th row of `Wo`",
+            "gave head $h$ every $H$-th row of `W_O`",
             "In the concatenation head $h$ fills a block of $d_v$ neighbouring features, so it meets $d_v$ neighbouring rows.",
-            Instead(blocks=lambda Wo, H: torch.stack([Wo[h::H] for h in range(H)])),
+            Instead(blocks=lambda W_O, H: torch.stack([W_O[h::H] for h in range(H)])),
         ),
         Misconception(
             "columns_cut_for_rows",
-            "cut `Wo` with `split_heads`, which divides its **columns** among the heads",
-            "Head $h$ fills $d_v$ features of the concatenation, and these meet $d_v$ **rows** of `Wo`: `Wo.reshape(H, -1, Wo.shape[-1])`.",
-            Instead(blocks=lambda Wo, H: ref.split_heads(Wo, H)),
+            "cut `W_O` with `split_heads`, which divides its **columns** among the heads",
+            "Head $h$ fills $d_v$ features of the concatenation, and these meet $d_v$ **rows** of `W_O`: `W_O.reshape(H, -1, W_O.shape[-1])`.",
+            Instead(blocks=lambda W_O, H: ref.split_heads(W_O, H)),
             raises=True,
         ),
         Misconception(
@@ -153,8 +153,8 @@ MHA_AS_SUM = Exercise(
         ),
         Misconception(
             "one_width_for_all",
-            "cut `Wv` and the rows of `Wo` into blocks of $d_k$, which is the width of queries and keys alone",
-            "Values have their own width $d_v$, the width of `Wv` divided by `H`. Cut the rows of `Wo` by it as well.",
+            "cut `W_V` and the rows of `W_O` into blocks of $d_k$, which is the width of queries and keys alone",
+            "Values have their own width $d_v$, the width of `W_V` divided by `H`. Cut the rows of `W_O` by it as well.",
             Instead(one_width=True),
         ),
         Misconception(

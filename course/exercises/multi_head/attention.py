@@ -68,62 +68,62 @@ def _mask_added(Q, K, V, keep, scale=None):
 def _mha(*, split=ref.split_heads, merge=ref.merge_heads, scale=None, mask=_unsqueezed, attended=attend, project=True):
     """Multi-head attention with one part replaced by a mistake."""
 
-    def answer(X, Wq, Wk, Wv, Wo, H, keep=None):
-        Q, K, V = (split(X @ W, H) for W in (Wq, Wk, Wv))
+    def answer(X, W_Q, W_K, W_V, W_O, H, keep=None):
+        Q, K, V = (split(X @ W, H) for W in (W_Q, W_K, W_V))
         outputs, A = attended(Q, K, V, mask(keep), None if scale is None else scale(X, H))
-        return (merge(outputs) @ Wo if project else merge(outputs)), A
+        return (merge(outputs) @ W_O if project else merge(outputs)), A
 
     return answer
 
 
-def _split_before_projection(X, Wq, Wk, Wv, Wo, H, keep=None):
+def _split_before_projection(X, W_Q, W_K, W_V, W_O, H, keep=None):
     slices = ref.split_heads(X, H)  # (..., H, n, d_model / H)
-    Q, K, V = (slices @ torch.stack([w.chunk(H, 0)[h] for h, w in enumerate(W.chunk(H, 1))]) for W in (Wq, Wk, Wv))
+    Q, K, V = (slices @ torch.stack([w.chunk(H, 0)[h] for h, w in enumerate(W.chunk(H, 1))]) for W in (W_Q, W_K, W_V))
     outputs, A = ref.masked_sdpa(Q, K, V, _unsqueezed(keep))
-    return ref.merge_heads(outputs) @ Wo, A
+    return ref.merge_heads(outputs) @ W_O, A
 
 
-def _slices_before_projection(X, Wq, Wk, Wv, Wo, H, keep=None):
+def _slices_before_projection(X, W_Q, W_K, W_V, W_O, H, keep=None):
     slices = ref.split_heads(X, H)
-    return ref.masked_sdpa(slices @ Wq, slices @ Wk, slices @ Wv, _unsqueezed(keep))
+    return ref.masked_sdpa(slices @ W_Q, slices @ W_K, slices @ W_V, _unsqueezed(keep))
 
 
-def _weights_as_linear_keeps_them(X, Wq, Wk, Wv, Wo, H, keep=None):
-    return ref.mha(X, Wq.T, Wk.T, Wv.T, Wo.T, H, keep)
+def _weights_as_linear_keeps_them(X, W_Q, W_K, W_V, W_O, H, keep=None):
+    return ref.mha(X, W_Q.T, W_K.T, W_V.T, W_O.T, H, keep)
 
 
-def _weights_stacked_in_front(X, Wq, Wk, Wv, Wo, H, keep=None):
-    Y, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
+def _weights_stacked_in_front(X, W_Q, W_K, W_V, W_O, H, keep=None):
+    Y, A = ref.mha(X, W_Q, W_K, W_V, W_O, H, keep)
     return Y, A.movedim(-3, 0)
 
 
-def _averaged(X, Wq, Wk, Wv, Wo, H, keep=None):
-    Y, A = ref.mha(X, Wq, Wk, Wv, Wo, H, keep)
+def _averaged(X, W_Q, W_K, W_V, W_O, H, keep=None):
+    Y, A = ref.mha(X, W_Q, W_K, W_V, W_O, H, keep)
     return Y, A.mean(-3)
 
 
-def _one_head_after_another(X, Wq, Wk, Wv, Wo, H, keep=None):
+def _one_head_after_another(X, W_Q, W_K, W_V, W_O, H, keep=None):
     heads = [
         ref.masked_sdpa(X @ wq, X @ wk, X @ wv, keep)
-        for wq, wk, wv in zip(Wq.chunk(H, 1), Wk.chunk(H, 1), Wv.chunk(H, 1), strict=True)
+        for wq, wk, wv in zip(W_Q.chunk(H, 1), W_K.chunk(H, 1), W_V.chunk(H, 1), strict=True)
     ]
-    return torch.cat([O for O, _ in heads], dim=-1) @ Wo, torch.stack([A for _, A in heads], dim=-3)
+    return torch.cat([O for O, _ in heads], dim=-1) @ W_O, torch.stack([A for _, A in heads], dim=-3)
 
 
-def _einsum(X, Wq, Wk, Wv, Wo, H, keep=None):
-    Q, K, V = (torch.einsum("...nm,mhd->...hnd", X, W.reshape(W.shape[0], H, -1)) for W in (Wq, Wk, Wv))
+def _einsum(X, W_Q, W_K, W_V, W_O, H, keep=None):
+    Q, K, V = (torch.einsum("...nm,mhd->...hnd", X, W.reshape(W.shape[0], H, -1)) for W in (W_Q, W_K, W_V))
     S = torch.einsum("...hid,...hjd->...hij", Q, K) * Q.shape[-1] ** -0.5
     if keep is not None:
         S = S.masked_fill(~keep[..., None, :, :], -torch.inf)
     A = torch.softmax(S, dim=-1).nan_to_num(0.0)
-    return torch.einsum("...hij,...hjd,hdm->...im", A, V, Wo.reshape(H, -1, Wo.shape[1])), A
+    return torch.einsum("...hij,...hjd,hdm->...im", A, V, W_O.reshape(H, -1, W_O.shape[1])), A
 
 
-def _builtin_attention(X, Wq, Wk, Wv, Wo, H, keep=None):
-    Q, K, V = (ref.split_heads(X @ W, H) for W in (Wq, Wk, Wv))
+def _builtin_attention(X, W_Q, W_K, W_V, W_O, H, keep=None):
+    Q, K, V = (ref.split_heads(X @ W, H) for W in (W_Q, W_K, W_V))
     eye = torch.eye(X.shape[-2], dtype=X.dtype).expand(*Q.shape[:-1], -1)
     A = scaled_dot_product_attention(Q, K, eye, attn_mask=_unsqueezed(keep)).nan_to_num(0.0)
-    return ref.merge_heads(A @ V) @ Wo, A
+    return ref.merge_heads(A @ V) @ W_O, A
 
 
 MHA = Exercise(
@@ -139,7 +139,7 @@ MHA = Exercise(
     properties=(Property("sums_to_one", axis=-1, output=1), Property("non_negative", output=1)),
     forbid=BUILTIN,
     cases=(
-        Case("three tokens, two heads", _two_heads, grad=("X", "Wq", "Wk", "Wv", "Wo")),
+        Case("three tokens, two heads", _two_heads, grad=("X", "W_Q", "W_K", "W_V", "W_O")),
         Case("three heads, causal", _causal),
         Case("as many sequences as heads, each with its own padding", _mask_per_sequence),
         Case("the usual sizes: every weight is square", _usual_sizes),
@@ -148,10 +148,10 @@ MHA = Exercise(
     hints=(
         "There are five steps, which are project, split, attend, merge and project. The three in the middle are given functions, and "
         "`masked_sdpa` accepts any leading axes, so it accepts a head axis too.",
-        "Project the **whole** of `X` with `Wq`, `Wk` and `Wv`, then split each result into heads. The mask has no head axis. Give "
+        "Project the **whole** of `X` with `W_Q`, `W_K` and `W_V`, then split each result into heads. The mask has no head axis. Give "
         "it one of size 1, third from the end, so that it broadcasts over the heads.",
         "Compute `split_heads(X @ W, H)` for each of the three matrices. One call of `masked_sdpa` serves all heads, with "
-        "`keep.unsqueeze(-3)` unless `keep` is None. Merge its outputs and multiply them by `Wo`. Return its weights as they are.",
+        "`keep.unsqueeze(-3)` unless `keep` is None. Merge its outputs and multiply them by `W_O`. Return its weights as they are.",
     ),
     misconceptions=(
         Misconception(
@@ -212,7 +212,7 @@ MHA = Exercise(
         Misconception(
             "slices_before_projection",
             "split `X` before projecting it, and a slice of a token doesn't fit a matrix that reads the whole token",
-            "Project all of `X` first, `X @ Wq`. Then split the result.",
+            "Project all of `X` first, `X @ W_Q`. Then split the result.",
             _slices_before_projection,
             raises=True,
         ),
@@ -230,8 +230,8 @@ MHA = Exercise(
         ),
         Misconception(
             "tokens_joined",
-            "multiplied by `Wo` without merging the heads of each token",
-            "The rows of `Wo` meet the features of all heads of *one* token, so use `merge_heads` first.",
+            "multiplied by `W_O` without merging the heads of each token",
+            "The rows of `W_O` meet the features of all heads of *one* token, so use `merge_heads` first.",
             Instead(merge=lambda Y: Y),
             also=(Instead(merge=lambda Y: Y.flatten(-2)),),
             raises=True,
@@ -244,7 +244,7 @@ MHA = Exercise(
         ),
         Misconception(
             "head_order_at_wo",
-            "joined the features of the heads in another order, so head $h$ meets rows of `Wo` that belong to other heads",
+            "joined the features of the heads in another order, so head $h$ meets rows of `W_O` that belong to other heads",
             "All features of head 0 come first, then all features of head 1, and so on. With loaded weights this order matters.",
             Instead(merge=merge_interleaved),
         ),
@@ -289,7 +289,7 @@ MHA = Exercise(
         Misconception(
             "weights_transposed",
             "multiplied by the transposed weights, as `nn.Linear` keeps them",
-            "Here a matrix is (in, out) and rows are tokens, so it is `X @ Wq` without `.T`. Square matrices hide the difference.",
+            "Here a matrix is (in, out) and rows are tokens, so it is `X @ W_Q` without `.T`. Square matrices hide the difference.",
             _weights_as_linear_keeps_them,
         ),
         Misconception(

@@ -17,41 +17,41 @@ def _who_and_what(*, loud=30.0, asks=(0, 0), finds=((1,), (2,)), into=((6, 1.0),
     """Two heads: which flag asks, which flags are found, where and with which factor each head writes."""
 
     def answer():
-        Wq, Wk = torch.zeros(12, 2, dtype=torch.float64), torch.zeros(12, 2, dtype=torch.float64)
-        Wv, Wo = torch.zeros(12, 6, dtype=torch.float64), torch.zeros(6, 12, dtype=torch.float64)
+        W_Q, W_K = torch.zeros(12, 2, dtype=torch.float64), torch.zeros(12, 2, dtype=torch.float64)
+        W_V, W_O = torch.zeros(12, 6, dtype=torch.float64), torch.zeros(6, 12, dtype=torch.float64)
         for h in range(2):
-            Wq[asks[h], h] = loud
+            W_Q[asks[h], h] = loud
             for flag in finds[h]:
-                Wk[flag, h] = 1.0
-            Wv[values[h], 3 * h : 3 * h + 3] = torch.eye(3, dtype=torch.float64)
+                W_K[flag, h] = 1.0
+            W_V[values[h], 3 * h : 3 * h + 3] = torch.eye(3, dtype=torch.float64)
             place, factor = into[h]
-            Wo[3 * h : 3 * h + 3, place : place + 3] = factor * torch.eye(3, dtype=torch.float64)
-        return Wq, Wk, Wv, Wo
+            W_O[3 * h : 3 * h + 3, place : place + 3] = factor * torch.eye(3, dtype=torch.float64)
+        return W_Q, W_K, W_V, W_O
 
     return answer
 
 
 def _dealt_in_turn():
     """Values and places as they should be, but their features are dealt to the heads one by one."""
-    Wq, Wk, Wv, Wo = _who_and_what()()
+    W_Q, W_K, W_V, W_O = _who_and_what()()
     order = [0, 2, 4, 1, 3, 5]  # where feature i of head h stands: 2 i + h
-    values, places = torch.zeros_like(Wv), torch.zeros_like(Wo)
-    values[:, order], places[order] = Wv, Wo
-    return Wq, Wk, values, places
+    values, places = torch.zeros_like(W_V), torch.zeros_like(W_O)
+    values[:, order], places[order] = W_V, W_O
+    return W_Q, W_K, values, places
 
 
 def _wide_heads():
     """Wider heads than needed, loud keys in place of loud queries, the rest random."""
     draw = torch.Generator().manual_seed(0)
-    Wq, Wk = torch.zeros(12, 8, dtype=torch.float64), torch.zeros(12, 8, dtype=torch.float64)
-    Wv, Wo = torch.zeros(12, 12, dtype=torch.float64), torch.zeros(12, 12, dtype=torch.float64)
-    Wq[0, 0] = Wq[0, 5] = 2.0
-    Wk[1, 0] = Wk[2, 5] = 40.0
-    Wk[1, 2] = Wk[2, 7] = 3.0  # in features in which no query asks
+    W_Q, W_K = torch.zeros(12, 8, dtype=torch.float64), torch.zeros(12, 8, dtype=torch.float64)
+    W_V, W_O = torch.zeros(12, 12, dtype=torch.float64), torch.zeros(12, 12, dtype=torch.float64)
+    W_Q[0, 0] = W_Q[0, 5] = 2.0
+    W_K[1, 0] = W_K[2, 5] = 40.0
+    W_K[1, 2] = W_K[2, 7] = 3.0  # in features in which no query asks
     turn = torch.linalg.qr(torch.randn(3, 3, generator=draw, dtype=torch.float64))[0]
-    Wv[3:6, 0:3] = Wv[3:6, 6:9] = turn
-    Wo[0:3, 6:9] = Wo[6:9, 9:12] = turn.T
-    return Wq, Wk, Wv, Wo
+    W_V[3:6, 0:3] = W_V[3:6, 6:9] = turn
+    W_O[0:3, 6:9] = W_O[6:9, 9:12] = turn.T
+    return W_Q, W_K, W_V, W_O
 
 
 WHO_AND_WHAT = Exercise(
@@ -72,8 +72,8 @@ WHO_AND_WHAT = Exercise(
         "where it is written.",
         "A score is a product, so let the flag *verb* make the query and the flag *acts* make the key of head 0. The values are "
         "features 3 to 5 in both heads. Each head has its own rows of $W_O$, which decide where it writes.",
-        "With $d_k = 1$, `Wq` and `Wk` have two columns, one per head, with a single entry each that is not 0. With $d_v = 3$, `Wv` "
-        "holds the 3 × 3 identity twice, and so does `Wo`. Make the queries as loud as in the worked design.",
+        "With $d_k = 1$, `W_Q` and `W_K` have two columns, one per head, with a single entry each that is not 0. With $d_v = 3$, `W_V` "
+        "holds the 3 × 3 identity twice, and so does `W_O`. Make the queries as loud as in the worked design.",
     ),
     misconceptions=(
         Misconception(
@@ -96,14 +96,14 @@ WHO_AND_WHAT = Exercise(
         ),
         Misconception(
             "dealt_in_turn",
-            "gave the columns of `Wv` and the rows of `Wo` to the heads in turn, but each head owns a block of neighbours",
-            "Head 0 has the first $d_v$ columns of `Wv` and rows of `Wo`, and head 1 has the next $d_v$.",
+            "gave the columns of `W_V` and the rows of `W_O` to the heads in turn, but each head owns a block of neighbours",
+            "Head 0 has the first $d_v$ columns of `W_V` and rows of `W_O`, and head 1 has the next $d_v$.",
             _dealt_in_turn,
         ),
         Misconception(
             "what_one_place_too_low",
             "let the second head write one feature too low, although *what* begins at feature 9",
-            "The place *who* is features 6 to 8 and *what* is 9 to 11, so use `Wo[3:, 9:12]`.",
+            "The place *who* is features 6 to 8 and *what* is 9 to 11, so use `W_O[3:, 9:12]`.",
             Instead(into=((6, 1.0), (8, 1.0))),
         ),
         Misconception(
@@ -115,7 +115,7 @@ WHO_AND_WHAT = Exercise(
         Misconception(
             "both_into_one_place",
             "let both heads write into the same place, where their answers are added",
-            "Each head has its own rows of `Wo`. The first $d_v$ rows lead to features 6 to 8 and the next $d_v$ to 9 to 11.",
+            "Each head has its own rows of `W_O`. The first $d_v$ rows lead to features 6 to 8 and the next $d_v$ to 9 to 11.",
             Instead(into=((6, 1.0), (6, 1.0))),
         ),
         Misconception(
@@ -135,7 +135,7 @@ WHO_AND_WHAT = Exercise(
         Misconception(
             "beside_the_meaning",
             "passed on three features that begin one place beside the meaning",
-            "Row $f$ of `Wv` says what becomes of feature $f$. The meaning is in features 3 to 5, which is the slice `3:6`.",
+            "Row $f$ of `W_V` says what becomes of feature $f$. The meaning is in features 3 to 5, which is the slice `3:6`.",
             Instead(values=(slice(2, 5), slice(2, 5))),
             also=(
                 Instead(values=(slice(4, 7), slice(4, 7))),
@@ -145,20 +145,20 @@ WHO_AND_WHAT = Exercise(
         Misconception(
             "flags_for_meaning",
             "passed on the three *flags* of the word that was found, and not its meaning",
-            "Row $f$ of `Wv` says what becomes of feature $f$. The meaning is in features 3 to 5.",
+            "Row $f$ of `W_V` says what becomes of feature $f$. The meaning is in features 3 to 5.",
             Instead(values=(slice(0, 3), slice(0, 3))),
             also=(Instead(values=(slice(0, 3), slice(3, 6))), Instead(values=(slice(3, 6), slice(0, 3)))),
         ),
         Misconception(
             "roles_of_query_and_key_exchanged",
             "exchanged query and key, so the other words ask and the verb has no question at all",
-            "The verb asks, so flag 0 belongs into `Wq`. The flags of the words to be found belong into `Wk`.",
+            "The verb asks, so flag 0 belongs into `W_Q`. The flags of the words to be found belong into `W_K`.",
             lambda: (lambda q, k, v, o: (k * 30, q / 30, v, o))(*_who_and_what()()),
         ),
         Misconception(
             "one_head_only",
             "used only the first head, so the place *what* stays empty",
-            "The second head has its own columns in `Wq`, `Wk` and `Wv`, and its own rows in `Wo`. Which of the four is still empty?",
+            "The second head has its own columns in `W_Q`, `W_K` and `W_V`, and its own rows in `W_O`. Which of the four is still empty?",
             Instead(into=((6, 1.0), (9, 0.0))),
         ),
     ),

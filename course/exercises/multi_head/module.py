@@ -10,10 +10,10 @@ from solutions import multi_head as ref
 
 
 def _script(draw: Draw, d_model: int, H: int, d_k: int, d_v: int, *calls: Call, bias: bool = True) -> Script:
-    sizes = {"WQ": (d_model, H * d_k), "WK": (d_model, H * d_k), "WV": (d_model, H * d_v), "WO": (H * d_v, d_model)}
+    sizes = {"W_Q": (d_model, H * d_k), "W_K": (d_model, H * d_k), "W_V": (d_model, H * d_v), "W_O": (H * d_v, d_model)}
     weights = {}
     for name, (inputs, outputs) in sizes.items():
-        weights[f"{name}.weight"] = draw.normal(outputs, inputs, scale=inputs**-0.5 * (1.5 if name == "WQ" else 1.0))
+        weights[f"{name}.weight"] = draw.normal(outputs, inputs, scale=inputs**-0.5 * (1.5 if name == "W_Q" else 1.0))
         if bias:
             weights[f"{name}.bias"] = draw.normal(outputs, scale=0.5)
     return Script({"d_model": d_model, "H": H, "d_k": d_k, "d_v": d_v, "bias": bias}, weights, calls)
@@ -82,10 +82,10 @@ def _module(
 
     class Wrong(ref.MultiHead):
         def forward(self, Xq, Xkv, keep=None):
-            layers = (self.WQ, self.WK, self.WV)
+            layers = (self.W_Q, self.W_K, self.W_V)
             Q, K, V = (split(layer(X), self.H) for layer, X in zip(layers, inputs(Xq, Xkv), strict=True))
             outputs, _ = attended(Q, K, V, add_head_axis(keep), None if scale is None else scale(Xq, self.H))
-            return plus(self.WO(merge(outputs)), Xq)
+            return plus(self.W_O(merge(outputs)), Xq)
 
     return in_double(Wrong)
 
@@ -95,16 +95,16 @@ class MissingSuper(nn.Module):
 
     def __init__(self, d_model, H, d_k, d_v, bias=True):
         self.H = H
-        self.WQ = nn.Linear(d_model, H * d_k, bias=bias)
+        self.W_Q = nn.Linear(d_model, H * d_k, bias=bias)
 
 
 class ByFunctional(ref.MultiHead):
     """The same as a sum over heads, one after another."""
 
     def forward(self, Xq, Xkv, keep=None):
-        Q, K, V = self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)
-        total = 0.0 if self.WO.bias is None else self.WO.bias
-        for q, k, v, w in zip(*(t.chunk(self.H, -1) for t in (Q, K, V, self.WO.weight)), strict=True):
+        Q, K, V = self.W_Q(Xq), self.W_K(Xkv), self.W_V(Xkv)
+        total = 0.0 if self.W_O.bias is None else self.W_O.bias
+        for q, k, v, w in zip(*(t.chunk(self.H, -1) for t in (Q, K, V, self.W_O.weight)), strict=True):
             total = total + ref.masked_sdpa(q, k, v, keep)[0] @ w.T
         return total
 
@@ -113,8 +113,8 @@ class ByBuiltin(ref.MultiHead):
     """The same with PyTorch's attention."""
 
     def forward(self, Xq, Xkv, keep=None):
-        Q, K, V = (ref.split_heads(X, self.H) for X in (self.WQ(Xq), self.WK(Xkv), self.WV(Xkv)))
-        return self.WO(ref.merge_heads(nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=_head_axis(keep))))
+        Q, K, V = (ref.split_heads(X, self.H) for X in (self.W_Q(Xq), self.W_K(Xkv), self.W_V(Xkv)))
+        return self.W_O(ref.merge_heads(nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=_head_axis(keep))))
 
 
 MULTI_HEAD = Exercise(
@@ -216,7 +216,7 @@ MULTI_HEAD = Exercise(
         Misconception(
             "input_added",
             "added the input `Xq` to the output, as a transformer block does around its attention",
-            "This module is attention alone, so return what `self.WO` gives. The residual connection belongs to the block.",
+            "This module is attention alone, so return what `self.W_O` gives. The residual connection belongs to the block.",
             Instead(plus=lambda Y, Xq: Y + Xq),
         ),
         Misconception(
@@ -246,13 +246,13 @@ MULTI_HEAD = Exercise(
         Misconception(
             "self_attention_only",
             "computed keys and values from `Xq` as well, which is self-attention whatever `Xkv` holds",
-            "Pass `Xkv` to `self.WK` and `self.WV`.",
+            "Pass `Xkv` to `self.W_K` and `self.W_V`.",
             Instead(inputs=lambda Xq, Xkv: (Xq, Xq, Xq)),
         ),
         Misconception(
             "roles_swapped",
             "swapped the two inputs, so queries come from `Xkv`, and keys and values from `Xq`",
-            "`Xq` asks, so it goes through `self.WQ`, and each of **its** tokens gets an output. Keys and values come from `Xkv`.",
+            "`Xq` asks, so it goes through `self.W_Q`, and each of **its** tokens gets an output. Keys and values come from `Xkv`.",
             Instead(inputs=lambda Xq, Xkv: (Xkv, Xq, Xq)),
         ),
         Misconception(

@@ -11,10 +11,10 @@ def weights(draw: Draw, d_model: int, H: int, d_k: int, d_v: int, d_out: int = 0
     """Weights that make scores of standard deviation near 1.5: neither saturated nor flat."""
     narrow = d_model**-0.5
     return {
-        "Wq": draw.normal(d_model, H * d_k, scale=1.5 * narrow),
-        "Wk": draw.normal(d_model, H * d_k, scale=narrow),
-        "Wv": draw.normal(d_model, H * d_v, scale=narrow),
-        "Wo": draw.normal(H * d_v, d_out or d_model, scale=(H * d_v) ** -0.5),
+        "W_Q": draw.normal(d_model, H * d_k, scale=1.5 * narrow),
+        "W_K": draw.normal(d_model, H * d_k, scale=narrow),
+        "W_V": draw.normal(d_model, H * d_v, scale=narrow),
+        "W_O": draw.normal(H * d_v, d_out or d_model, scale=(H * d_v) ** -0.5),
     }
 
 

@@ -11,15 +11,20 @@ FLOAT32 = Tolerance(rtol=1e-4, atol=1e-5)  # three products and a softmax in flo
 HEADS_AVERAGED = Misconception(
     "heads_averaged_at_the_end",
     "averaged the contributions of the heads instead of adding them, so your output is too small by a factor of `H`",
-    "Multiplying the concatenated heads by `Wo` **adds** their contributions. Nothing divides by `H`.",
+    "Multiplying the concatenated heads by `W_O` **adds** their contributions. Nothing divides by `H`.",
     After(lambda out, H, **_: (out[0] / H, *out[1:])),
 )
-WEIGHTS = ("Wq", "Wk", "Wv", "Wo")
+WEIGHTS = ("W_Q", "W_K", "W_V", "W_O")
 
 
 def draw_weights(draw: Draw, d_model, H, d_k, d_v):
     """Projections that give queries, keys and values of about unit variance; the queries a little more."""
-    widths = {"Wq": (d_model, H * d_k, 1.5), "Wk": (d_model, d_k, 1.0), "Wv": (d_model, d_v, 1.0), "Wo": (H * d_v, d_model, 1.0)}
+    widths = {
+        "W_Q": (d_model, H * d_k, 1.5),
+        "W_K": (d_model, d_k, 1.0),
+        "W_V": (d_model, d_v, 1.0),
+        "W_O": (H * d_v, d_model, 1.0),
+    }
     return {name: draw.normal(a, b, scale=factor / math.sqrt(a)) for name, (a, b, factor) in widths.items()} | {"H": H}
 
 
@@ -49,9 +54,9 @@ def _mqa(
 ):
     """Multi-query attention with one part replaced by a mistake."""
 
-    def answer(X, Wq, Wk, Wv, Wo, H):
-        Q, K, V = queries(split(X @ Wq, H)), X @ Wk, X @ Wv
-        return merge(outputs(attend(Q, shared(K), shared(V)))) @ Wo, K, V
+    def answer(X, W_Q, W_K, W_V, W_O, H):
+        Q, K, V = queries(split(X @ W_Q, H)), X @ W_K, X @ W_V
+        return merge(outputs(attend(Q, shared(K), shared(V)))) @ W_O, K, V
 
     return answer
 
@@ -90,24 +95,24 @@ def _merged_in_turn(O):
 
 def _queries_times(factor):
     """Scores times a `factor` of d_k and d_model."""
-    return Before(lambda Wq, H, **_: {"Wq": Wq * factor(Wq.shape[1] / H, Wq.shape[0])})
+    return Before(lambda W_Q, H, **_: {"W_Q": W_Q * factor(W_Q.shape[1] / H, W_Q.shape[0])})
 
 
 def _everything_visible(Q, K, V):
     return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ V
 
 
-def _head_after_head(X, Wq, Wk, Wv, Wo, H):
-    K, V = X @ Wk, X @ Wv
-    return sum(ref.causal_attention(X @ wq, K, V) @ wo for wq, wo in zip(Wq.chunk(H, 1), Wo.chunk(H, 0), strict=True)), K, V
+def _head_after_head(X, W_Q, W_K, W_V, W_O, H):
+    K, V = X @ W_K, X @ W_V
+    return sum(ref.causal_attention(X @ wq, K, V) @ wo for wq, wo in zip(W_Q.chunk(H, 1), W_O.chunk(H, 0), strict=True)), K, V
 
 
-def _einsum(X, Wq, Wk, Wv, Wo, H):
-    Q, K, V = torch.einsum("...nm,mhk->...hnk", X, Wq.reshape(Wq.shape[0], H, -1)), X @ Wk, X @ Wv
+def _einsum(X, W_Q, W_K, W_V, W_O, H):
+    Q, K, V = torch.einsum("...nm,mhk->...hnk", X, W_Q.reshape(W_Q.shape[0], H, -1)), X @ W_K, X @ W_V
     S = torch.einsum("...hik,...jk->...hij", Q, K) * Q.shape[-1] ** -0.5
     future = torch.ones(X.shape[-2], X.shape[-2], dtype=torch.bool).triu(1)
     A = torch.softmax(S.masked_fill(future, -torch.inf), dim=-1)
-    return torch.einsum("...hij,...jv,hvm->...im", A, V, Wo.reshape(H, -1, Wo.shape[1])), K, V
+    return torch.einsum("...hij,...jv,hvm->...im", A, V, W_O.reshape(H, -1, W_O.shape[1])), K, V
 
 
 MQA = Exercise(
@@ -137,7 +142,7 @@ MQA = Exercise(
         Misconception(
             "shared_queries_too",
             "shared the queries as well, so all heads ask the same question and get the same answer",
-            "Each head keeps its own $d_k$ columns of `Wq`. Only keys and values are shared.",
+            "Each head keeps its own $d_k$ columns of `W_Q`. Only keys and values are shared.",
             Instead(queries=_same),
         ),
         Misconception(
@@ -149,7 +154,7 @@ MQA = Exercise(
         Misconception(
             "repeated_in_cache",
             "returned one copy of the keys and values per head, so the output is right but the cache is as large as before",
-            "Return `X @ Wk` and `X @ Wv` themselves. If you need a head axis to attend, don't store it.",
+            "Return `X @ W_K` and `X @ W_V` themselves. If you need a head axis to attend, don't store it.",
             cached(for_each_head),
         ),
         Misconception(
@@ -173,7 +178,7 @@ MQA = Exercise(
         Misconception(
             "head_axis_in_cache",
             "returned the keys and values with the extra axis of size 1 that lets them meet all heads",
-            "Your output is right. The cache needs no head axis, so return `X @ Wk` and `X @ Wv` themselves.",
+            "Your output is right. The cache needs no head axis, so return `X @ W_K` and `X @ W_V` themselves.",
             cached(lambda T, H: T.unsqueeze(-3)),
         ),
         Misconception(
@@ -196,7 +201,7 @@ MQA = Exercise(
         ),
         Misconception(
             "heads_in_turn",
-            "gave column c of `Wq` to head c mod H",
+            "gave column c of `W_Q` to head c mod H",
             "Head $h$ owns $d_k$ **neighbouring** columns, which is how `split_heads` cuts them.",
             Instead(split=_heads_in_turn),
         ),

@@ -54,22 +54,22 @@ def _decode(
 ):
     """One decode step with one part replaced by a mistake."""
 
-    def answer(x, Wq, Wk, Wv, Wo, H, K, V):
-        Q, old = queries(split(x @ Wq, H)), (K, V)
-        grown = [joined(T, (x @ W).unsqueeze(-2)) for T, W in ((K, Wk), (V, Wv))]
+    def answer(x, W_Q, W_K, W_V, W_O, H, K, V):
+        Q, old = queries(split(x @ W_Q, H)), (K, V)
+        grown = [joined(T, (x @ W).unsqueeze(-2)) for T, W in ((K, W_K), (V, W_V))]
         O = attend(Q, *seen(old, grown), scale(Q.shape[-1], H, x.shape[-1]))
-        return merge(O) @ Wo, *kept(old, grown)
+        return merge(O) @ W_O, *kept(old, grown)
 
     return answer
 
 
-def _token_axis(x, Wq, Wk, Wv, Wo, H, K, V):
+def _token_axis(x, W_Q, W_K, W_V, W_O, H, K, V):
     """As `mqa` does it: heads on an axis of their own, one query in each."""
-    Q = ref.split_heads(x.unsqueeze(-2) @ Wq, H)
-    K = torch.cat([K, x.unsqueeze(-2) @ Wk], dim=-2)
-    V = torch.cat([V, x.unsqueeze(-2) @ Wv], dim=-2)
+    Q = ref.split_heads(x.unsqueeze(-2) @ W_Q, H)
+    K = torch.cat([K, x.unsqueeze(-2) @ W_K], dim=-2)
+    V = torch.cat([V, x.unsqueeze(-2) @ W_V], dim=-2)
     O = ref.causal_attention(Q, K.unsqueeze(-3), V.unsqueeze(-3))
-    return (ref.merge_heads(O) @ Wo).squeeze(-2), K, V
+    return (ref.merge_heads(O) @ W_O).squeeze(-2), K, V
 
 
 def _rows_as_tokens(Q, K, V, scale):
@@ -83,13 +83,13 @@ def _heads_meet_sequences(Q, K, V, scale):
     return _weigh(Q.unsqueeze(-2), K, V, scale).squeeze(-2)
 
 
-def _loop_over_heads(x, Wq, Wk, Wv, Wo, H, K, V):
-    K, V = (torch.cat([T, (x @ W)[..., None, :]], dim=-2) for T, W in ((K, Wk), (V, Wv)))
+def _loop_over_heads(x, W_Q, W_K, W_V, W_O, H, K, V):
+    K, V = (torch.cat([T, (x @ W)[..., None, :]], dim=-2) for T, W in ((K, W_K), (V, W_V)))
     parts = []
-    for wq in Wq.chunk(H, 1):
+    for wq in W_Q.chunk(H, 1):
         a = torch.softmax((K @ (x @ wq)[..., None])[..., 0] / math.sqrt(K.shape[-1]), dim=-1)
         parts.append((a[..., None] * V).sum(-2))
-    return torch.cat(parts, dim=-1) @ Wo, K, V
+    return torch.cat(parts, dim=-1) @ W_O, K, V
 
 
 MQA_STEP = Exercise(
@@ -175,7 +175,7 @@ MQA_STEP = Exercise(
         Misconception(
             "shared_queries_too",
             "let all heads ask the same question",
-            "Each head has its own $d_k$ columns of `Wq`.",
+            "Each head has its own $d_k$ columns of `W_Q`.",
             Instead(queries=lambda Q: Q.mean(-2, keepdim=True).expand_as(Q)),
         ),
         Misconception(
@@ -210,7 +210,7 @@ MQA_STEP = Exercise(
         ),
         Misconception(
             "heads_in_turn",
-            "gave column c of `Wq` to head c mod H",
+            "gave column c of `W_Q` to head c mod H",
             "Head $h$ owns $d_k$ **neighbouring** columns, so reshape to (…, H, d_k).",
             Instead(split=_in_turn),
         ),

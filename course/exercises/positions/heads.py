@@ -15,10 +15,10 @@ def _layer(n: int, d_model: int, H: int, d_k: int, d_v: int, *, lead: tuple[int,
         narrow = d_model**-0.5
         return {
             "X": draw.normal(*lead, n, d_model),
-            "Wq": draw.normal(d_model, H * d_k, scale=2 * narrow),
-            "Wk": draw.normal(d_model, H * d_k, scale=narrow),
-            "Wv": draw.normal(d_model, H * d_v, scale=narrow),
-            "Wo": draw.normal(H * d_v, d_model, scale=(H * d_v) ** -0.5),
+            "W_Q": draw.normal(d_model, H * d_k, scale=2 * narrow),
+            "W_K": draw.normal(d_model, H * d_k, scale=narrow),
+            "W_V": draw.normal(d_model, H * d_v, scale=narrow),
+            "W_O": draw.normal(H * d_v, d_model, scale=(H * d_v) ** -0.5),
             "H": H,
             "pos": probes.positions(draw, n) if rising else probes.positions(draw, n)[::-1].copy(),
         }
@@ -58,49 +58,49 @@ def _rotary(
 ):  # fmt: skip
     """Causal heads with one part replaced by a mistake."""
 
-    def answer(X, Wq, Wk, Wv, Wo, H, pos):
+    def answer(X, W_Q, W_K, W_V, W_O, H, pos):
         turns = turn_q, turn_k, turn_v
         if order == "turn":  # as found: turned before the features are split into heads
-            parts = [split(rope(X @ W, pos) if t else X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
+            parts = [split(rope(X @ W, pos) if t else X @ W, H) for W, t in zip((W_Q, W_K, W_V), turns, strict=True)]
         else:
-            parts = [rope(split(X @ W, H), pos) if t else split(X @ W, H) for W, t in zip((Wq, Wk, Wv), turns, strict=True)]
+            parts = [rope(split(X @ W, H), pos) if t else split(X @ W, H) for W, t in zip((W_Q, W_K, W_V), turns, strict=True)]
         Q, K, V = parts
         S = Q @ K.mT / math.sqrt(width(Q.shape[-1], X, H))
         A = torch.softmax(S.masked_fill(~keep(X.shape[-2]), -math.inf), dim=-1)
-        return merge(A @ V) @ Wo, A
+        return merge(A @ V) @ W_O, A
 
     return answer
 
 
-def _one_head_after_another(X, Wq, Wk, Wv, Wo, H, pos):
+def _one_head_after_another(X, W_Q, W_K, W_V, W_O, H, pos):
     keep = torch.ones(len(pos), len(pos)).tril() > 0
     O, A = [], []
-    for wq, wk, wv in zip(Wq.chunk(H, 1), Wk.chunk(H, 1), Wv.chunk(H, 1), strict=True):
+    for wq, wk, wv in zip(W_Q.chunk(H, 1), W_K.chunk(H, 1), W_V.chunk(H, 1), strict=True):
         q, k = ref.apply_rope(X @ wq, pos), ref.apply_rope(X @ wk, pos)
         S = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~keep, -math.inf)
         A.append(torch.softmax(S, dim=-1))
         O.append(A[-1] @ (X @ wv))
-    return torch.cat(O, dim=-1) @ Wo, torch.stack(A, dim=-3)
+    return torch.cat(O, dim=-1) @ W_O, torch.stack(A, dim=-3)
 
 
-def _builtin(X, Wq, Wk, Wv, Wo, H, pos):
-    Q, K, V = (_split(X @ W, H) for W in (Wq, Wk, Wv))
+def _builtin(X, W_Q, W_K, W_V, W_O, H, pos):
+    Q, K, V = (_split(X @ W, H) for W in (W_Q, W_K, W_V))
     Q, K = ref.apply_rope(Q, pos), ref.apply_rope(K, pos)
     eye = torch.eye(len(pos), dtype=X.dtype).expand(*Q.shape[:-1], -1)
     A = torch.nn.functional.scaled_dot_product_attention(Q, K, eye, is_causal=True)
-    return _merge(A @ V) @ Wo, A
+    return _merge(A @ V) @ W_O, A
 
 
-def _turned_before_the_transpose(X, Wq, Wk, Wv, Wo, H, pos):
+def _turned_before_the_transpose(X, W_Q, W_K, W_V, W_O, H, pos):
     """Right too: heads inside, and positions with an axis for them."""
-    Q, K = (ref.apply_rope((X @ W).unflatten(-1, (H, -1)), pos[:, None]).transpose(-3, -2) for W in (Wq, Wk))
-    return _builtin_from(Q, K, _split(X @ Wv, H), Wo)
+    Q, K = (ref.apply_rope((X @ W).unflatten(-1, (H, -1)), pos[:, None]).transpose(-3, -2) for W in (W_Q, W_K))
+    return _builtin_from(Q, K, _split(X @ W_V, H), W_O)
 
 
-def _builtin_from(Q, K, V, Wo):
+def _builtin_from(Q, K, V, W_O):
     S = Q @ K.mT / math.sqrt(Q.shape[-1])
     A = torch.softmax(S + torch.full_like(S, -math.inf).triu(1), dim=-1)
-    return _merge(A @ V) @ Wo, A
+    return _merge(A @ V) @ W_O, A
 
 
 ROTARY_MHA = Exercise(

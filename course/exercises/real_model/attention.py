@@ -81,13 +81,13 @@ class _Attention:
 
     def __call__(self, x):
         W, pos = self.W, self.positions(x.shape[1])
-        q, k, v = self.split_queries(x @ W["Wq"], W["H"]), *(self.split_keys(x @ W[name], W["G"]) for name in ("Wk", "Wv"))
+        q, k, v = self.split_queries(x @ W["W_Q"], W["H"]), *(self.split_keys(x @ W[name], W["G"]) for name in ("W_K", "W_V"))
         k = self.read("keys", self.rotate_key(k, pos))
         v = self.read("values", self.rotate_value(v, pos))
         of = torch.tensor([self.group(h) for h in range(W["H"])])
         scores = torch.einsum("bhid,bhjd->bhij", self.rotate_query(q, pos), k[:, of]) * self.scale(q.shape[-1])
         scores = scores.masked_fill(~self.visible(*scores.shape[-2:]), -math.inf)
-        return self.merge(torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v[:, of])) @ W["Wo"]
+        return self.merge(torch.einsum("bhij,bhjd->bhid", scores.softmax(-1), v[:, of])) @ W["W_O"]
 
 
 def _with(**parts):

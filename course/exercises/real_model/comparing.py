@@ -4,7 +4,7 @@ from autograder import Case, Exercise, Misconception, Variant
 from solutions import real_model as ref
 
 
-def _said(layer=25, matrix="Wk", done="not reordered"):
+def _said(layer=25, matrix="W_K", done="not reordered"):
     return lambda: (layer, matrix, done)
 
 
@@ -40,8 +40,8 @@ WRONG_IN_PORT_C = Exercise(
         Misconception(
             "queries",
             "took the queries' matrix for the wrong one",
-            'Compare all four matrices of the layer. `port_c["layers"][25]["Wq"]` equals the right one.',
-            _said(matrix="Wq"),
+            'Compare all four matrices of the layer. `port_c["layers"][25]["W_Q"]` equals the right one.',
+            _said(matrix="W_Q"),
         ),
         Misconception(
             "transposed",

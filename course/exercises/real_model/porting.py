@@ -32,8 +32,8 @@ def _ported(rows=_side_by_side, *, values=lambda W, heads: W, keys=lambda H, G: 
     """A port with its own order of rows, for values too, with other heads for the keys, or without the transpose."""
 
     def answer(tensors, H, G):
-        made = {"Wq": rows(tensors["q_proj"], H), "Wk": rows(tensors["k_proj"], keys(H, G))}
-        made |= {"Wv": values(tensors["v_proj"], G), "Wo": tensors["o_proj"]}
+        made = {"W_Q": rows(tensors["q_proj"], H), "W_K": rows(tensors["k_proj"], keys(H, G))}
+        made |= {"W_V": values(tensors["v_proj"], G), "W_O": tensors["o_proj"]}
         return {name: transposed(W) for name, W in made.items()}
 
     return answer
@@ -57,8 +57,10 @@ def _after_the_transpose(tensors, H, G):
         d = W.shape[1] // heads
         return W.reshape(-1, heads, 2, d // 2).transpose(-1, -2).reshape(W.shape)
 
-    ours = {name: tensors[theirs].mT for name, theirs in (("Wq", "q_proj"), ("Wk", "k_proj"), ("Wv", "v_proj"), ("Wo", "o_proj"))}
-    return ours | {"Wq": columns(ours["Wq"], H), "Wk": columns(ours["Wk"], G)}
+    ours = {
+        name: tensors[theirs].mT for name, theirs in (("W_Q", "q_proj"), ("W_K", "k_proj"), ("W_V", "v_proj"), ("W_O", "o_proj"))
+    }
+    return ours | {"W_Q": columns(ours["W_Q"], H), "W_K": columns(ours["W_K"], G)}
 
 
 def _the_shown_code_repaired(tensors, H, G):
@@ -135,10 +137,10 @@ FROM_HUGGING_FACE = Exercise(
             "reordered the rows of the transposed matrix, which are its inputs, while heads are cut from its outputs",
             "Reorder the rows as `nn.Linear` stores them, (out, in), and transpose last.",
             lambda tensors, H, G: {
-                "Wq": _side_by_side(tensors["q_proj"].mT, H),
-                "Wk": _side_by_side(tensors["k_proj"].mT, G),
-                "Wv": tensors["v_proj"].mT,
-                "Wo": tensors["o_proj"].mT,
+                "W_Q": _side_by_side(tensors["q_proj"].mT, H),
+                "W_K": _side_by_side(tensors["k_proj"].mT, G),
+                "W_V": tensors["v_proj"].mT,
+                "W_O": tensors["o_proj"].mT,
             },
         ),
         Misconception(

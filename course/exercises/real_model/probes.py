@@ -11,5 +11,5 @@ def layer(draw, *, d_model, H, G, d):
     def normal(*shape, gain=1.0):
         return draw.normal(*shape, scale=gain / math.sqrt(shape[0])).round(2)
 
-    made = {"Wq": normal(d_model, H * d, gain=1.5), "Wk": normal(d_model, G * d, gain=1.5), "Wv": normal(d_model, G * d)}
-    return made | {"Wo": normal(H * d, d_model), "H": H, "G": G, "base": draw.choice(BASE)}
+    made = {"W_Q": normal(d_model, H * d, gain=1.5), "W_K": normal(d_model, G * d, gain=1.5), "W_V": normal(d_model, G * d)}
+    return made | {"W_O": normal(H * d, d_model), "H": H, "G": G, "base": draw.choice(BASE)}

@@ -30,25 +30,25 @@ def _additive_by_hand(draw: Draw) -> Inputs:
     """The hidden units' inputs are small whole numbers and halves."""
     Q = draw.rng.permutation([[1.0], [-0.5]])
     K = draw.rng.permutation([[1.0, 0.0], [0.0, -1.0], [0.5, 0.5]])
-    Wq, Wk = np.array([[1.0, -1.0]]), draw.choice([-1, 1]) * np.array([[1.0, 0.0], [-1.0, 2.0]])
-    return {"Q": Q, "K": K, "Wq": Wq, "Wk": Wk, "wv": np.array([2.0, float(draw.integer(-3, -2))])}
+    W_Q, W_K = np.array([[1.0, -1.0]]), draw.choice([-1, 1]) * np.array([[1.0, 0.0], [-1.0, 2.0]])
+    return {"Q": Q, "K": K, "W_Q": W_Q, "W_K": W_K, "wv": np.array([2.0, float(draw.integer(-3, -2))])}
 
 
 def _additive_larger(draw: Draw) -> Inputs:
     n, m, d_q, d_k, h = (int(size) for size in draw.rng.permutation([2, 3, 5, 7, 11]))
-    Wq, Wk = draw.normal(d_q, h) / math.sqrt(d_q), draw.normal(d_k, h) / math.sqrt(d_k)
-    return {"Q": draw.normal(n, d_q), "K": draw.normal(m, d_k), "Wq": Wq, "Wk": Wk, "wv": draw.normal(h)}
+    W_Q, W_K = draw.normal(d_q, h) / math.sqrt(d_q), draw.normal(d_k, h) / math.sqrt(d_k)
+    return {"Q": draw.normal(n, d_q), "K": draw.normal(m, d_k), "W_Q": W_Q, "W_K": W_K, "wv": draw.normal(h)}
 
 
 def _additive_equal_counts(draw: Draw) -> Inputs:
     """n = m: here projections that were added without new axes raise no error."""
     n, d_q, d_k, h = (int(size) for size in draw.rng.permutation([2, 3, 5, 7]))
-    Wq, Wk = draw.normal(d_q, h) / math.sqrt(d_q), draw.normal(d_k, h) / math.sqrt(d_k)
-    return {"Q": draw.normal(n, d_q), "K": draw.normal(n, d_k), "Wq": Wq, "Wk": Wk, "wv": draw.normal(h)}
+    W_Q, W_K = draw.normal(d_q, h) / math.sqrt(d_q), draw.normal(d_k, h) / math.sqrt(d_k)
+    return {"Q": draw.normal(n, d_q), "K": draw.normal(n, d_k), "W_Q": W_Q, "W_K": W_K, "wv": draw.normal(h)}
 
 
-def _hidden(Q, K, Wq, Wk):
-    return (Q @ Wq)[:, None] + (K @ Wk)[None]
+def _hidden(Q, K, W_Q, W_K):
+    return (Q @ W_Q)[:, None] + (K @ W_K)[None]
 
 
 def _pair_by_pair(n, m):
@@ -60,8 +60,8 @@ def _pair_by_pair(n, m):
 def _additive(
     Q,
     K,
-    Wq,
-    Wk,
+    W_Q,
+    W_K,
     wv,
     *,
     pairs=_pair_by_pair,
@@ -72,23 +72,23 @@ def _additive(
     weigh=True,
 ):
     i, j = (rows.reshape(len(Q), len(K)) for rows in pairs(len(Q), len(K)))
-    hidden = inside(join((before(Q) @ Wq)[i], (before(K) @ Wk)[j]))
+    hidden = inside(join((before(Q) @ W_Q)[i], (before(K) @ W_K)[j]))
     return outside(hidden @ wv if weigh else hidden.sum(axis=-1))
 
 
-def _additive_loops(Q, K, Wq, Wk, wv):
+def _additive_loops(Q, K, W_Q, W_K, wv):
     S = np.empty((len(Q), len(K)))
     for i in range(len(Q)):
         for j in range(len(K)):
-            S[i, j] = sum(wv[u] * math.tanh(Q[i] @ Wq[:, u] + K[j] @ Wk[:, u]) for u in range(len(wv)))
+            S[i, j] = sum(wv[u] * math.tanh(Q[i] @ W_Q[:, u] + K[j] @ W_K[:, u]) for u in range(len(wv)))
     return S
 
 
-def _additive_concatenated(Q, K, Wq, Wk, wv):
+def _additive_concatenated(Q, K, W_Q, W_K, wv):
     """Luong's "concat": one matrix on the pair [q; k]."""
     n, m = len(Q), len(K)
     pairs = np.concatenate([np.repeat(Q, m, axis=0), np.tile(K, (n, 1))], axis=1)
-    return (np.tanh(pairs @ np.vstack([Wq, Wk])) @ wv).reshape(n, m)
+    return (np.tanh(pairs @ np.vstack([W_Q, W_K])) @ wv).reshape(n, m)
 
 
 ADDITIVE_SCORES = Exercise(
@@ -107,7 +107,7 @@ ADDITIVE_SCORES = Exercise(
     hints=(
         "Every *pair* has its own hidden vector of `h` units. Which shape holds all of them, and how can a sum of an `(n, h)` "
         "and an `(m, h)` array fill it?",
-        "Project first: `Q @ Wq` and `K @ Wk`. Give them the shapes `(n, 1, h)` and `(1, m, h)`, add, take the tanh, and only "
+        "Project first: `Q @ W_Q` and `K @ W_K`. Give them the shapes `(n, 1, h)` and `(1, m, h)`, add, take the tanh, and only "
         "then multiply by `wv` and sum over the last axis.",
         "Broadcasting turns `(n, 1, h)` plus `(1, m, h)` into `(n, m, h)`, one hidden vector per pair. `@ wv` at the end sums over its "
         "last axis.",
@@ -123,7 +123,7 @@ ADDITIVE_SCORES = Exercise(
             "tanh_on_each_side",
             "took the tanh of query and key separately and then added, so the part of the query is the same for all keys",
             "Add first, because query and key meet only inside the tanh.",
-            lambda Q, K, Wq, Wk, wv: (np.tanh(Q @ Wq)[:, None] + np.tanh(K @ Wk)[None]) @ wv,
+            lambda Q, K, W_Q, W_K, wv: (np.tanh(Q @ W_Q)[:, None] + np.tanh(K @ W_K)[None]) @ wv,
         ),
         Misconception(
             "no_tanh",
@@ -147,7 +147,7 @@ ADDITIVE_SCORES = Exercise(
             "not_all_pairs",
             "added the two projections row by row, which pairs query 1 with key 1 and leaves out all other pairs",
             "Give them the shapes `(n, 1, h)` and `(1, m, h)`, so that broadcasting forms every pair.",
-            lambda Q, K, Wq, Wk, wv: np.tanh(Q @ Wq + K @ Wk) @ wv,
+            lambda Q, K, W_Q, W_K, wv: np.tanh(Q @ W_Q + K @ W_K) @ wv,
         ),
         Misconception(
             "paired_in_step",
@@ -173,7 +173,7 @@ ADDITIVE_SCORES = Exercise(
             "averaged_over_the_units",
             "averaged over the hidden units where their weighted *sum* belongs",
             "`hidden @ wv` adds the weighted units up.",
-            After(lambda out, Wq, **_: out / Wq.shape[1]),
+            After(lambda out, W_Q, **_: out / W_Q.shape[1]),
         ),
         Misconception(
             "wv_left_out",
@@ -185,6 +185,6 @@ ADDITIVE_SCORES = Exercise(
     variants=(
         Variant("loops", _additive_loops),
         Variant("concatenated_pairs", _additive_concatenated),
-        Variant("einsum", lambda Q, K, Wq, Wk, wv: np.einsum("nmh,h->nm", np.tanh(_hidden(Q, K, Wq, Wk)), wv)),
+        Variant("einsum", lambda Q, K, W_Q, W_K, wv: np.einsum("nmh,h->nm", np.tanh(_hidden(Q, K, W_Q, W_K)), wv)),
     ),
 )

@@ -181,20 +181,20 @@ def finds_its_partner(output: Any) -> Array:
 
 def two_heads(output: object, X: Array) -> Array:
     """The output of two heads with the learner's four matrices, for the tokens `X`."""
-    Wq, Wk, Wv, Wo = _arrays(output, ("Wq", "Wk", "Wv", "Wo"))
+    W_Q, W_K, W_V, W_O = _arrays(output, ("W_Q", "W_K", "W_V", "W_O"))
     width = X.shape[1]
-    for name, W in (("Wq", Wq), ("Wk", Wk), ("Wv", Wv)):
+    for name, W in (("W_Q", W_Q), ("W_K", W_K), ("W_V", W_V)):
         if W.ndim != 2 or W.shape[0] != width or W.shape[1] % 2 or not W.shape[1]:
             raise ValueError(f"expected {name} of shape ({width}, 2 * d) for two heads of width d, got {W.shape}.")
-    if Wq.shape != Wk.shape:
-        raise ValueError(f"expected Wq and Wk of one shape, got {Wq.shape} and {Wk.shape}.")
-    if Wo.shape != (Wv.shape[1], width):
-        raise ValueError(f"expected Wo of shape ({Wv.shape[1]}, {width}), got {Wo.shape}.")
+    if W_Q.shape != W_K.shape:
+        raise ValueError(f"expected W_Q and W_K of one shape, got {W_Q.shape} and {W_K.shape}.")
+    if W_O.shape != (W_V.shape[1], width):
+        raise ValueError(f"expected W_O of shape ({W_V.shape[1]}, {width}), got {W_O.shape}.")
     heads = []
     for h in range(2):
-        q, k, v = (X @ np.split(W, 2, axis=1)[h] for W in (Wq, Wk, Wv))
+        q, k, v = (X @ np.split(W, 2, axis=1)[h] for W in (W_Q, W_K, W_V))
         heads.append(_weights(q @ k.T / math.sqrt(q.shape[1])) @ v)
-    return np.asarray(np.concatenate(heads, axis=1) @ Wo)
+    return np.asarray(np.concatenate(heads, axis=1) @ W_O)
 
 
 def verb_sentence(kinds: str, seed: int) -> Array:

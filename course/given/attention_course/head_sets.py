@@ -59,11 +59,11 @@ def random(*shape: int, seed: int) -> Tensor:
 
 def try_groups(attend: Callable[..., tuple[Tensor, Tensor, Tensor]], H: int = 6, d: int = 4) -> None:
     """Compare grouped-query attention with PyTorch's own for three numbers of groups, and count the heads of keys it caches."""
-    X, Wq, Wo = random(5, 10, seed=0), random(10, H * d, seed=1), random(H * d, 10, seed=2)
+    X, W_Q, W_O = random(5, 10, seed=0), random(10, H * d, seed=1), random(H * d, 10, seed=2)
     for G in (H, H // 3, 1):
-        Wk, Wv = random(2, 10, G * d, seed=3)
-        Y, K, _ = attend(X, Wq, Wk, Wv, Wo, H, G)
-        q, k, v = (split_heads(X @ W, n)[None] for W, n in ((Wq, H), (Wk, G), (Wv, G)))
+        W_K, W_V = random(2, 10, G * d, seed=3)
+        Y, K, _ = attend(X, W_Q, W_K, W_V, W_O, H, G)
+        q, k, v = (split_heads(X @ W, n)[None] for W, n in ((W_Q, H), (W_K, G), (W_V, G)))
         outputs = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        same = torch.allclose(Y, merge_heads(outputs[0]) @ Wo, atol=1e-4)
+        same = torch.allclose(Y, merge_heads(outputs[0]) @ W_O, atol=1e-4)
         print(f"G = {G}: output right: {same!s:5}  heads of keys cached: {len(K)}")

@@ -51,7 +51,7 @@ def weights_of_it(words: str, model: LanguageModel, layer: int, head: int) -> tu
     encoded = model.tokenizer.encode(words)
     L, x = model.weights["layers"][layer], inputs(encoded.ids, model.weights)[layer]
     group = head // (L["H"] // L["G"])
-    q, k = (turn((x @ L[m]).unflatten(-1, (-1, 64))[:, at].numpy()) for m, at in (("Wq", head), ("Wk", group)))
+    q, k = (turn((x @ L[m]).unflatten(-1, (-1, 64))[:, at].numpy()) for m, at in (("W_Q", head), ("W_K", group)))
     scores = q[-1] @ k.T / 8
     a = np.exp(scores - scores.max())
     names: list[str] = []
@@ -111,10 +111,10 @@ def main() -> None:
         for name, (layer, head, _) in CHOSEN.items():
             L, x = W["layers"][layer], heard[layer]
             group = head // (L["H"] // L["G"])
-            for letter, matrix, at in (("q", "Wq", head), ("k", "Wk", group), ("v", "Wv", group)):
+            for letter, matrix, at in (("q", "W_Q", head), ("k", "W_K", group), ("v", "W_V", group)):
                 arrays[f"{text}/{name}/{letter}"] = (x @ L[matrix]).unflatten(-1, (-1, 64))[:, at].numpy().astype(np.float16)
     for name, (layer, head, _) in CHOSEN.items():
-        arrays[f"{name}/W_O"] = W["layers"][layer]["Wo"].unflatten(0, (-1, 64))[head].numpy().astype(np.float16)
+        arrays[f"{name}/W_O"] = W["layers"][layer]["W_O"].unflatten(0, (-1, 64))[head].numpy().astype(np.float16)
     path = Path(__file__).with_name(FILE)
     np.savez_compressed(path, **arrays)  # type: ignore[arg-type]  # numpy's stub lacks **kwargs of arrays
     print(f"{path.name}: {path.stat().st_size / 1e6:.2f} MB")

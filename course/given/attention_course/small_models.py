@@ -32,7 +32,7 @@ def repeating_texts(count: int, n: int, low: int, high: int, seed: int | torch.G
 
 
 class Layer(nn.Module):
-    """A layer without an MLP: X + attend(norm(X), Wq, Wk, Wv, Wo, H, pos)."""
+    """A layer without an MLP: X + attend(norm(X), W_Q, W_K, W_V, W_O, H, pos)."""
 
     def __init__(self, attend: Attention, d: int, H: int) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ class Layer(nn.Module):
         self.W = nn.ParameterList(torch.empty(d, d).uniform_(-1, 1) / math.sqrt(d) for _ in "qkvo")
 
     def forward(self, X: Tensor, pos: Tensor, off: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return the tokens plus the output of attention, and the weights. The rows of Wo of head `off` are set to zero."""
-        Wq, Wk, Wv, Wo = self.W
+        """Return the tokens plus the output of attention, and the weights. The rows of W_O of head `off` are set to zero."""
+        W_Q, W_K, W_V, W_O = self.W
         if off is not None:
-            head = torch.arange(len(Wo)) // (len(Wo) // self.H)
-            Wo = Wo.masked_fill((head == off)[:, None], 0.0)
-        Y, A = self.attend(self.norm(X), Wq, Wk, Wv, Wo, self.H, pos)
+            head = torch.arange(len(W_O)) // (len(W_O) // self.H)
+            W_O = W_O.masked_fill((head == off)[:, None], 0.0)
+        Y, A = self.attend(self.norm(X), W_Q, W_K, W_V, W_O, self.H, pos)
         return X + Y, A
 
 

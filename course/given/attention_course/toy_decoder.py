@@ -3,7 +3,7 @@
 Its weights are random. What two ways of computing agree on does not depend on that.
 
     model = toy_model()
-    project(x, model["layers"][0]["Wq"]).shape   # (batch, head, n, d)
+    project(x, model["layers"][0]["W_Q"]).shape   # (batch, head, n, d)
 """
 
 import math
@@ -42,14 +42,14 @@ def project(x: Float[Tensor, "batch n d_model"], W: Float[Tensor, "d_model head 
     return torch.einsum("bne,ehd->bhnd", x, W)
 
 
-def combine(o: Float[Tensor, "batch head n d"], Wo: Float[Tensor, "head d d_model"]) -> Float[Tensor, "batch n d_model"]:
+def combine(o: Float[Tensor, "batch head n d"], W_O: Float[Tensor, "head d d_model"]) -> Float[Tensor, "batch n d_model"]:
     """The heads' outputs through the output projection, summed (lesson 05)."""
-    return torch.einsum("bhnd,hde->bne", o, Wo)
+    return torch.einsum("bhnd,hde->bne", o, W_O)
 
 
 def toy_model(vocab: int = 17, d_model: int = 24, layers: int = 2, heads: int = 3, d: int = 8) -> dict[str, Any]:
     """Random weights of a decoder, in float64: `embed` (vocab, d_model), `unembed` (d_model, vocab), and for each layer
-    `Wq`, `Wk`, `Wv` (d_model, head, d) and `Wo` (head, d, d_model)."""
+    `W_Q`, `W_K`, `W_V` (d_model, head, d) and `W_O` (head, d, d_model)."""
     generator = torch.Generator().manual_seed(7)
 
     def normal(*shape: int, scale: float) -> Tensor:
@@ -59,7 +59,7 @@ def toy_model(vocab: int = 17, d_model: int = 24, layers: int = 2, heads: int = 
         wide = d_model**-0.5
         q, k = (normal(d_model, heads, d, scale=1.5 * wide) for _ in range(2))  # 1.5: attention far from uniform
         v, o = normal(d_model, heads, d, scale=wide), normal(heads, d, d_model, scale=(heads * d) ** -0.5)
-        return {"Wq": q, "Wk": k, "Wv": v, "Wo": o}
+        return {"W_Q": q, "W_K": k, "W_V": v, "W_O": o}
 
     return {
         "embed": normal(vocab, d_model, scale=1.0),
@@ -82,10 +82,10 @@ def step_in_rows(
     pos, keep = batch_positions(lengths, 1, buffers[0].shape[3])
     x: Tensor = model["embed"][tokens][:, None]  # (batch, 1, d_model)
     for layer, (K, V) in zip(model["layers"], buffers, strict=True):
-        q, k, v = (project(x, layer[name]) for name in ("Wq", "Wk", "Wv"))
+        q, k, v = (project(x, layer[name]) for name in ("W_Q", "W_K", "W_V"))
         q, k = (apply_rope(y, pos[:, None]) for y in (q, k))  # a position per row, the same in all heads
         K[rows, :, lengths], V[rows, :, lengths] = k[:, :, 0], v[:, :, 0]
-        x = x + combine(attention(q, K, V, keep[:, None]), layer["Wo"])
+        x = x + combine(attention(q, K, V, keep[:, None]), layer["W_O"])
     logits: Tensor = x @ model["unembed"]
     return logits[:, 0]
 
@@ -115,11 +115,12 @@ class Remembering:
         W, old = self.W, self.cache.length
         pos = torch.arange(old, old + x.shape[1], device=x.device)
         q, k, v = (
-            (x @ W[name]).unflatten(-1, (W[heads], -1)).transpose(1, 2) for name, heads in (("Wq", "H"), ("Wk", "G"), ("Wv", "G"))
+            (x @ W[name]).unflatten(-1, (W[heads], -1)).transpose(1, 2)
+            for name, heads in (("W_Q", "H"), ("W_K", "G"), ("W_V", "G"))
         )
         K, V = self.cache.append(apply_rope(k, pos, W["base"]), v)
         if self.copies:
             K, V = (y.repeat_interleave(W["H"] // W["G"], dim=1) for y in (K, V))
         o = self.attend(apply_rope(q, pos, W["base"]), K, V)
-        y: Tensor = o.transpose(1, 2).flatten(2) @ W["Wo"]
+        y: Tensor = o.transpose(1, 2).flatten(2) @ W["W_O"]
         return y

@@ -101,7 +101,7 @@ class _Attention:
     def __call__(self, x: Tensor) -> Tensor:
         W, n = self.layer, x.shape[1]
         q, k, v = (
-            (x[0] @ W[m]).unflatten(-1, (h, -1)).transpose(0, 1) for m, h in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+            (x[0] @ W[m]).unflatten(-1, (h, -1)).transpose(0, 1) for m, h in (("W_Q", W["H"]), ("W_K", W["G"]), ("W_V", W["G"]))
         )
         pos = torch.arange(self.length, self.length + n)
         q, k = apply_rope(q, pos, W["base"]), apply_rope(k, pos, W["base"])
@@ -112,7 +112,7 @@ class _Attention:
             k, v = torch.cat([self.past[0], k], -2), torch.cat([self.past[1], v], -2)
         keep = torch.ones(n, past + n, dtype=torch.bool).tril(past)
         k, v = (y.repeat_interleave(W["H"] // W["G"], dim=0) for y in (k, v))
-        y: Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(0, 1).flatten(1) @ W["Wo"]
+        y: Tensor = F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(0, 1).flatten(1) @ W["W_O"]
         return y[None]
 
 

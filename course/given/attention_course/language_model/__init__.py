@@ -5,7 +5,7 @@ time. Here is everything but the attention and the decoder around it: those the 
 first use.
 
     model = load_model()
-    model.weights["layers"][0]["Wq"].shape   # (576, 576), used as X @ Wq
+    model.weights["layers"][0]["W_Q"].shape   # (576, 576), used as X @ W_Q
     model.tokenizer.encode("The capital of France is").ids
 """
 

@@ -28,17 +28,17 @@ def joint_factors(W_K: Tensor, W_V: Tensor, moment: Tensor, r: int) -> tuple[Ten
 def convert(weights: Mapping[str, Any], moments: Sequence[Tensor], pairs: int, r: int) -> dict[str, Any]:
     """Return weights whose keys rotate in their `pairs` fastest pairs only; the rest and the values come from latents, `r` wide.
 
-    Each layer gets `W_DKV` (d_model, r), `W_UK` (group, r, d - 2 pairs), `W_UV` (group, r, d) and `pairs`. Its `Wk` and `Wv` are
-    replaced by the products, so that grouped-query attention with those rotations computes the same.
+    Each layer gets `W_DKV` (d_model, r), `W_UK` (group, r, d - 2 pairs), `W_UV` (group, r, d) and `pairs`. The products
+    replace its `W_K` and `W_V`, so that grouped-query attention with those rotations computes the same.
     """
     layers = []
     for layer, moment in zip(weights["layers"], moments, strict=True):
         G = layer["G"]
-        fast, rest = layer["Wk"].unflatten(-1, (G, -1)).tensor_split([2 * pairs], dim=-1)
-        down, up_k, up_v = joint_factors(rest.flatten(1), layer["Wv"], moment, r)
+        fast, rest = layer["W_K"].unflatten(-1, (G, -1)).tensor_split([2 * pairs], dim=-1)
+        down, up_k, up_v = joint_factors(rest.flatten(1), layer["W_V"], moment, r)
         keys = torch.cat([fast, (down @ up_k).unflatten(-1, (G, -1))], dim=-1).flatten(1)
         ups = {name: up.unflatten(-1, (G, -1)).transpose(0, 1) for name, up in (("W_UK", up_k), ("W_UV", up_v))}
-        layers.append({**layer, "Wk": keys, "Wv": down @ up_v, "W_DKV": down, **ups, "pairs": pairs})
+        layers.append({**layer, "W_K": keys, "W_V": down @ up_v, "W_DKV": down, **ups, "pairs": pairs})
     return {**weights, "layers": layers}
 
 
@@ -56,12 +56,12 @@ class LatentAttention(PlainAttention):
         def partly(y: Tensor) -> Tensor:
             return torch.cat([self.turned(y, pos)[..., :fast], y[..., fast:]], dim=-1)
 
-        Q, K = ((x @ W[name]).unflatten(-1, (W[heads], -1)).transpose(1, 2) for name, heads in (("Wq", "H"), ("Wk", "G")))
+        Q, K = ((x @ W[name]).unflatten(-1, (W[heads], -1)).transpose(1, 2) for name, heads in (("W_Q", "H"), ("W_K", "G")))
         new = partly(K)[0, :, :, :fast], x[0] @ W["W_DKV"]
         self.past = new if self.past is None else (torch.cat([self.past[0], new[0]], 1), torch.cat([self.past[1], new[1]], 0))
         found = self.step(partly(Q)[0, :, 0], self.past[1], self.past[0], W["W_UK"], W["W_UV"])
         outputs: Tensor = found[0] if isinstance(found, tuple) else found
-        y: Tensor = outputs.flatten()[None, None] @ W["Wo"]
+        y: Tensor = outputs.flatten()[None, None] @ W["W_O"]
         return y
 
 

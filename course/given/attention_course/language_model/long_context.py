@@ -68,12 +68,12 @@ class Reader:
             def attend(x: Tensor) -> Tensor:
                 q, k, v = (
                     (x[0] @ W[name]).unflatten(-1, (heads, -1)).transpose(0, 1)
-                    for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+                    for name, heads in (("W_Q", W["H"]), ("W_K", W["G"]), ("W_V", W["G"]))
                 )
                 self.keys[layer, :, start:stop], self.values[layer, :, start:stop] = rotated(k), v
                 k, v = (y[layer, :, :stop].repeat_interleave(W["H"] // W["G"], dim=0) for y in (self.keys, self.values))
                 o = F.scaled_dot_product_attention(rotated(q)[None], k[None], v[None], attn_mask=keep, scale=self.scale)
-                y: Tensor = o.transpose(1, 2).flatten(2) @ W["Wo"]
+                y: Tensor = o.transpose(1, 2).flatten(2) @ W["W_O"]
                 return y
 
             return attend

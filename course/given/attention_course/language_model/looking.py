@@ -52,7 +52,7 @@ def in_heads(x: Tensor, W: Mapping[str, Any], turn: Callable[[Tensor], Tensor]) 
     """
     q, k, v = (
         (x @ W[name]).unflatten(-1, (heads, -1)).transpose(0, 1)
-        for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+        for name, heads in (("W_Q", W["H"]), ("W_K", W["G"]), ("W_V", W["G"]))
     )
     k, v = (y.repeat_interleave(W["H"] // W["G"], dim=0) for y in (turn(k), v))
     return turn(q), k, v

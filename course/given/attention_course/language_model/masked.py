@@ -61,7 +61,7 @@ def read(attend: Attend, mask: Mask, text: str = SENTENCE) -> Reading:
 
     def layer(x: Tensor, W: Mapping[str, Any], turn: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         mixed, A = attend(*in_heads(x, W, turn), mask(len(x), len(x)))
-        return mixed.transpose(0, 1).flatten(1) @ W["Wo"], A
+        return mixed.transpose(0, 1).flatten(1) @ W["W_O"], A
 
     ids = model.ids(text)
     n, (at, head, _) = ids.shape[1], CHOSEN["coreference"]

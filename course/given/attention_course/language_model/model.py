@@ -26,10 +26,10 @@ Changed here: the quantised numbers are expanded to float32, and stored in one f
 """
 _NAMES = {  # a layer's weights: ours, and the file's; a matrix is transposed to act from the right, X @ W
     "norm1": "attn_norm",
-    "Wq": "attn_q",
-    "Wk": "attn_k",
-    "Wv": "attn_v",
-    "Wo": "attn_output",
+    "W_Q": "attn_q",
+    "W_K": "attn_k",
+    "W_V": "attn_v",
+    "W_O": "attn_output",
     "norm2": "ffn_norm",
     "Wgate": "ffn_gate",
     "Wup": "ffn_up",
@@ -46,9 +46,9 @@ class LanguageModel:
     """A model's `weights`, `sizes`, `tokenizer`, `name`, `license`, and the `key` of its content.
 
     `weights` is a dictionary: `embed` (vocab, d_model), which also turns rows into logits, `norm` (d_model), and `layers`, a
-    list of dictionaries. Of each layer, matrices act from the right: `Wq` (d_model, H d), `Wk` and `Wv` (d_model, G d),
-    `Wo` (H d, d_model), `Wgate` and `Wup` (d_model, hidden), `Wdown` (hidden, d_model); `norm1` and `norm2` have d_model entries.
-    Beside them stand `H`, `G` and `base`, the base of the rotary positions (interleaved layout), and `eps`.
+    list of dictionaries. Of each layer, matrices act from the right: `W_Q` (d_model, H d), `W_K` and `W_V` (d_model, G d),
+    `W_O` (H d, d_model), `Wgate` and `Wup` (d_model, hidden), `Wdown` (hidden, d_model). `norm1` and `norm2` have d_model
+    entries. Beside them stand `H`, `G` and `base`, the base of the rotary positions (interleaved layout), and `eps`.
     """
 
     weights: dict[str, Any]

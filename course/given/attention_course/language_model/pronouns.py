@@ -136,7 +136,7 @@ def _run(model: LanguageModel, sentences: Sequence[Sentence]) -> list[tuple[list
             q, k, v = in_heads(row, W, lambda X: _turn(X[None], positions, W["base"], "")[0])
             A = (q @ k.mT / q.shape[-1] ** 0.5 + hidden).softmax(-1)
             weights.append(A)
-            outputs.append((A @ v).transpose(0, 1).flatten(1) @ W["Wo"])
+            outputs.append((A @ v).transpose(0, 1).flatten(1) @ W["W_O"])
         seen.append(torch.stack(weights))
         return torch.stack(outputs)
 

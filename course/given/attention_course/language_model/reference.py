@@ -77,7 +77,7 @@ class PlainAttention:
         W, pos = self.layer, torch.arange(self.length, self.length + x.shape[1], device=x.device)
         q, k, v = (
             (x @ W[name]).unflatten(-1, (heads, -1)).transpose(1, 2)
-            for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+            for name, heads in (("W_Q", W["H"]), ("W_K", W["G"]), ("W_V", W["G"]))
         )
         q, k = self.turned(q, pos), self.turned(k, pos)
         new = self.stored_keys(k), self.stored(v)
@@ -88,7 +88,7 @@ class PlainAttention:
         scale = {"no_scale": 1.0, "scaled_by_d": 1 / d}.get(self.flaw, d**-0.5)
         keep = self.visible(x.shape[1], self.length).to(x.device)
         o = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, scale=scale)
-        y: Tensor = o.transpose(1, 2).flatten(2) @ W["Wo"]
+        y: Tensor = o.transpose(1, 2).flatten(2) @ W["W_O"]
         return y
 
     def _for_all_heads(self, x: Tensor) -> Tensor:
@@ -143,9 +143,9 @@ class StoredLatents(PlainAttention):
 
     def __init__(self, layer: Layer, capacity: int, *, stored: Callable[[Tensor], Tensor]) -> None:
         wide = {  # queries read the first columns of [x | latents], keys and values the others
-            "Wq": torch.cat([layer["Wq"], layer["Wq"].new_zeros(layer["W_UK"].shape[0], layer["Wq"].shape[1])]),
-            "Wk": torch.cat([torch.zeros_like(layer["Wk"]), layer["W_UK"]]),
-            "Wv": torch.cat([torch.zeros_like(layer["Wv"]), layer["W_UV"]]),
+            "W_Q": torch.cat([layer["W_Q"], layer["W_Q"].new_zeros(layer["W_UK"].shape[0], layer["W_Q"].shape[1])]),
+            "W_K": torch.cat([torch.zeros_like(layer["W_K"]), layer["W_UK"]]),
+            "W_V": torch.cat([torch.zeros_like(layer["W_V"]), layer["W_UV"]]),
         }
         super().__init__({**layer, **wide}, capacity)
         self.stored_latents = stored
@@ -287,8 +287,8 @@ def to_hugging_face(layer: Layer) -> dict[str, Tensor]:
         out: Tensor = W.mT.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
         return out
 
-    turned = {"q_proj": halves(layer["Wq"], layer["H"]), "k_proj": halves(layer["Wk"], layer["G"])}
-    return turned | {"v_proj": layer["Wv"].mT, "o_proj": layer["Wo"].mT}
+    turned = {"q_proj": halves(layer["W_Q"], layer["H"]), "k_proj": halves(layer["W_K"], layer["G"])}
+    return turned | {"v_proj": layer["W_V"].mT, "o_proj": layer["W_O"].mT}
 
 
 def _port_b(weights: Mapping[str, Any]) -> dict[str, Any]:
@@ -296,8 +296,8 @@ def _port_b(weights: Mapping[str, Any]) -> dict[str, Any]:
 
     def again(layer: Layer) -> dict[str, Any]:
         once = to_hugging_face(layer)
-        twice = to_hugging_face({**layer, "Wq": once["q_proj"].mT, "Wk": once["k_proj"].mT})
-        return {**layer, "Wq": twice["q_proj"].mT, "Wk": twice["k_proj"].mT}
+        twice = to_hugging_face({**layer, "W_Q": once["q_proj"].mT, "W_K": once["k_proj"].mT})
+        return {**layer, "W_Q": twice["q_proj"].mT, "W_K": twice["k_proj"].mT}
 
     return {**weights, "layers": [again(layer) for layer in weights["layers"]]}
 
@@ -308,7 +308,7 @@ LEFT_BEHIND = 25  # the layer that port C forgets
 def _port_c(weights: Mapping[str, Any]) -> dict[str, Any]:
     """All layers right but one, of which the keys were left in half-split order."""
     layers = list(weights["layers"])
-    layers[LEFT_BEHIND] = {**layers[LEFT_BEHIND], "Wk": to_hugging_face(layers[LEFT_BEHIND])["k_proj"].mT}
+    layers[LEFT_BEHIND] = {**layers[LEFT_BEHIND], "W_K": to_hugging_face(layers[LEFT_BEHIND])["k_proj"].mT}
     return {**weights, "layers": layers}
 
 

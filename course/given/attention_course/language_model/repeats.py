@@ -121,8 +121,8 @@ def copying_scores(score: Score, length: int) -> Float[Tensor, "layer head"]:
     E = model.weights["embed"][ids] * model.weights["norm"]  # the last norm's scale of a token is the same for all logits
     found = torch.zeros(len(entering), HEADS)
     for layer, (X, W) in enumerate(zip(entering, model.weights["layers"], strict=True)):
-        W_O = W["Wo"].unflatten(0, (HEADS, -1))
-        W_V = W["Wv"].unflatten(1, (-1, WIDTH)).repeat_interleave(HEADS // W["G"], dim=1)
+        W_O = W["W_O"].unflatten(0, (HEADS, -1))
+        W_V = W["W_V"].unflatten(1, (-1, WIDTH)).repeat_interleave(HEADS // W["G"], dim=1)
         for head in range(HEADS):
             found[layer, head] = float(score(X, W_V[:, head], W_O[head], E))
     return found
@@ -166,12 +166,12 @@ def _with_heads_out(attend: Attend, heads: Sequence[Head], fill: str) -> Attend:
         out = [head for layer, head in heads if layer == W["layer"]]
         if not out:
             return attend(x, W, turn)
-        Wo = W["Wo"].unflatten(0, (HEADS, -1))
-        less = Wo.clone()
+        W_O = W["W_O"].unflatten(0, (HEADS, -1))
+        less = W_O.clone()
         less[out] = 0.0
-        Y, A = attend(x, {**W, "Wo": less.flatten(0, 1)}, turn)
+        Y, A = attend(x, {**W, "W_O": less.flatten(0, 1)}, turn)
         if means is not None:
-            Y = Y + sum(means[W["layer"], head] @ Wo[head] for head in out)
+            Y = Y + sum(means[W["layer"], head] @ W_O[head] for head in out)
         return Y, A
 
     return knocked_out
@@ -184,7 +184,7 @@ def attention(x: Tensor, W: Mapping[str, Any], turn: Callable[[Tensor], Tensor])
     """A layer's outputs and weights, as the workshop has it in other words."""
     q, k, v = in_heads(x, W, turn)
     A = (q @ k.mT / q.shape[-1] ** 0.5 + torch.full((len(x), len(x)), -torch.inf).triu(1)).softmax(-1)
-    return (A @ v).transpose(0, 1).flatten(1) @ W["Wo"], A
+    return (A @ v).transpose(0, 1).flatten(1) @ W["W_O"], A
 
 
 def shares(A: Tensor, length: int) -> Float[Tensor, "place head"]:
@@ -232,7 +232,7 @@ def shares_without_each(model: LanguageModel, length: int, means: Tensor) -> Flo
                 for c, (at, copier) in enumerate(COPYING):
                     if i == at:
                         found[c, out, h] = shares(A, length)[2, copier]
-                rows.append(mixed.transpose(0, 1).flatten(1) @ W["Wo"])
+                rows.append(mixed.transpose(0, 1).flatten(1) @ W["W_O"])
             return torch.stack(rows)
 
         with torch.no_grad():

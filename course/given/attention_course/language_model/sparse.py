@@ -53,7 +53,7 @@ def _heads(model: LanguageModel, layer: int, x: Float[Tensor, "n d_model"]) -> t
     W, pos = model.weights["layers"][layer], torch.arange(len(x))
     q, k, v = (
         (x @ W[name]).unflatten(-1, (heads, -1)).transpose(0, 1)
-        for name, heads in (("Wq", W["H"]), ("Wk", W["G"]), ("Wv", W["G"]))
+        for name, heads in (("W_Q", W["H"]), ("W_K", W["G"]), ("W_V", W["G"]))
     )
     q, k = apply_rope(q, pos, W["base"]), apply_rope(k, pos, W["base"])
     k, v = (y.repeat_interleave(W["H"] // W["G"], dim=0) for y in (k, v))
@@ -109,7 +109,7 @@ def hidden(
             mask = keeps(layer, x[0]) if keeps else causal(x.shape[1])
             q, k, v = _heads(model, layer, x[0])
             o = F.scaled_dot_product_attention(q[None], k[None], v[None], attn_mask=mask)
-            y: Tensor = o.transpose(1, 2).flatten(2) @ W["Wo"]
+            y: Tensor = o.transpose(1, 2).flatten(2) @ W["W_O"]
             return y
 
         return attend

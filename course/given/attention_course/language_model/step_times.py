@@ -49,7 +49,7 @@ def _layers(weights: dict[str, Any], texts: int, past: int, capacity: int) -> li
     """The model's layers with `past` random keys and values in each cache; what they hold takes the same time."""
     layers = []
     for W in weights["layers"]:
-        cache, width = KVCache(capacity), W["Wk"].shape[1] // W["G"]
+        cache, width = KVCache(capacity), W["W_K"].shape[1] // W["G"]
         cache.append(*torch.randn(2, texts, W["G"], past, width))
         layers.append(Remembering(W, cache, attend_newest))
     return layers
