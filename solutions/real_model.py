@@ -26,7 +26,7 @@ class GroupedAttention:
     `layer` holds the weights `W_Q` (d_model, H d), `W_K` and `W_V` (d_model, G d) and
     `W_O` (H d, d_model), the numbers `H` of query heads and `G` of key-value heads, and
     the `base` of the rotary positions, which are interleaved. Each call returns the
-    outputs for new tokens. A token attends to itself, to earlier tokens of the same call
+    outputs for new tokens. A token attends to itself, to earlier tokens of this call
     and to all tokens of earlier calls. The first token of all is at position 0. Query
     head $h$ reads key-value head $\lfloor h / (H/G) \rfloor$.
 
