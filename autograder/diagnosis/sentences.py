@@ -2,6 +2,9 @@
 
 In `{gaps}` stands what a finding holds. A key with `.fix` behind it is the next step that goes with the sentence, and one with
 `.one` behind it is for a `count` of one. `phrase` fills the gaps and joins sentences; nothing else may read them.
+
+The sentences about a listed mistake stand in the course, in its `Misconception`, and those of a course's own operators beside
+them (`mutants.course_operators`).
 """
 
 from collections.abc import Mapping

@@ -83,18 +83,6 @@ def workshops_beside(names: Sequence[str], name: str) -> list[str]:
     return [other for other in names if is_workshop(other) and chapter_of(other) == chapter_of(name) and other != name]
 
 
-def by_chapter(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the names of each chapter, its core first.
-
-    >>> by_chapter(["03_scores", "03b_rings", "04_masking"])
-    {'03': ['03_scores', '03b_rings'], '04': ['04_masking']}
-    """
-    chapters: dict[str, list[str]] = {}
-    for name in sorted(names):
-        chapters.setdefault(chapter_of(name), []).append(name)
-    return chapters
-
-
 def folders(place: Path) -> list[Path]:
     """Return the folders in `place` that are named like lessons, in order."""
     found = [path for path in place.glob("[0-9][0-9]*_*") if parse(path.name) and path.is_dir()]

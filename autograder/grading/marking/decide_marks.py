@@ -1,4 +1,7 @@
-"""Ask the sandbox about each exercise and judge the answers: visible probes first, then hidden ones."""
+"""Decide the mark of each answer: ask the sandbox about its exercise, on visible probes and then on hidden ones, and judge.
+
+The points of a verdict are computed in `judging.judge.score_of`, and `credit` adds those that a teacher leaves for a mistake.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
