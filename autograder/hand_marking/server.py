@@ -7,7 +7,6 @@ file.
 """
 
 import asyncio
-import functools
 import hmac
 import json
 import secrets
@@ -16,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from autograder.authoring.course import CourseError
+from autograder.grading.reports.templates import template
 from autograder.hand_marking.answers import shown
 from autograder.hand_marking.desk import Desk, RequestError
 from autograder.hand_marking.store import ConflictError, Verdict
@@ -77,8 +76,8 @@ class _Handler(web.RequestHandler):
         return marker if marker in self.tokens.values() else None
 
     def page(self, name: str, **values: Any) -> None:
-        template = _pages().get_template(name)
-        self.finish(template.render(marker=self.current_user, desk=self.desk, token=self.xsrf_token.decode(), **values))
+        page = template(name, PAGES)
+        self.finish(page.render(marker=self.current_user, desk=self.desk, token=self.xsrf_token.decode(), **values))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         kind, error, _ = kwargs.get("exc_info", (None, None, None))
@@ -180,13 +179,6 @@ def _asked(body: Mapping[str, Any]) -> tuple[dict[str, str], Verdict]:
     if not well:
         raise RequestError("expected answers with their versions, points, a comment and what the scheme gives")
     return dict(seen), Verdict(None if score is None else float(score), comment.strip(), tuple(map(float, given)))  # type: ignore[arg-type]
-
-
-@functools.cache
-def _pages() -> Environment:
-    made = Environment(loader=FileSystemLoader(PAGES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.filters["points"] = lambda value: "–" if value is None else f"{value:g}"
-    return made
 
 
 def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:

@@ -1,4 +1,4 @@
-"""Load this folder's templates. Inserted values are escaped unless this file declares them to be HTML."""
+"""Load page templates. Inserted values are escaped unless they are declared to be HTML."""
 
 import functools
 from pathlib import Path
@@ -10,13 +10,13 @@ from autograder.diagnosis.panel import inline
 
 
 @functools.cache
-def _environment() -> Environment:
-    places = FileSystemLoader(Path(__file__).parent)
-    made = Environment(loader=places, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+def _environment(folder: Path) -> Environment:
+    made = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     made.filters["inline"] = lambda text: Markup(inline(text))  # escapes first, then marks up `code` and *emphasis*
+    made.filters["points"] = lambda value: "–" if value is None else f"{value:g}"
     return made
 
 
-def template(name: str) -> Template:
-    """Return the template in the file `name`."""
-    return _environment().get_template(name)
+def template(name: str, folder: Path = Path(__file__).parent) -> Template:
+    """Return the template in the file `name` of `folder`, by default of this one."""
+    return _environment(folder).get_template(name)
