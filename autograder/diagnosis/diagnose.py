@@ -26,9 +26,9 @@ def diagnose(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnos
         inner = _explained(*kept) if parts else None
         if inner is not None and inner.certain and not _has_rivals(*kept):
             seen = [part for part in parts if part.places or not part.told_by(exercise, results, inner.known)]
-            return _beside(results, inner, seen)
+            return _beside(exercise, results, inner, seen)
     else:
-        found = _beside(results, found, [part for part in parts if not part.told_by(exercise, results, found.known)])
+        found = _beside(exercise, results, found, [part for part in parts if not part.told_by(exercise, results, found.known)])
     if found is None or not found.known or not (found.certain or _is_a_listed_error(exercise, results, found)):
         found = diagnose_from_checks(exercise, results) or unwrapped(exercise, results, _explained) or found
     return found
@@ -42,14 +42,22 @@ def _has_rivals(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> bool
 _ERRORS = ("exact.raised", "exact.stopped.known")
 
 
-def _beside(results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[PartialFinding]) -> Diagnosis:
+def _beside(
+    exercise: ExerciseRecord, results: Sequence[CaseResult], found: Diagnosis, parts: Sequence[PartialFinding]
+) -> Diagnosis:
     """Add what the named mistake leaves unsaid. An error in the case on show comes first if Python says what it is."""
     beside = tuple(part.said for part in parts)
     first = next((part.said for part in parts if part.said.key in _ERRORS and part.shown(results)), None)
     findings: tuple[Finding, ...] = (*found.findings, *(Also(said) for said in beside if said is not first))
     if first is not None:
         findings = (error_of(first), Added(findings))
-    return replace(found, findings=findings, known=found.known or beside)
+    # what goes wrong only on another device names no mistake in the numbers
+    named = tuple(part.said for part in parts if not _is_of_the_device(exercise, part))
+    return replace(found, findings=findings, known=found.known or named)
+
+
+def _is_of_the_device(exercise: ExerciseRecord, part: PartialFinding) -> bool:
+    return bool(part.places) and all(exercise.cases[place].probe.elsewhere for place in part.places)
 
 
 def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:

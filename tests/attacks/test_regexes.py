@@ -34,7 +34,7 @@ LONG_S = 2.0
 SPARED = {
     "diagnosis.phrase: '`[^`]*`": "the course's own sentences",
     "hand_marking.rubric: '[\\\\s.,;]*": "the course's own rubric",
-    "diagnosis.certain: 'size mismatch": "a message of an error, which has at most a few hundred characters",
+    "diagnosis.from_checks: 'size mismatch": "a message of an error, which has at most a few hundred characters",
 }
 
 

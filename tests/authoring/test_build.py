@@ -263,7 +263,7 @@ def test_a_lesson_is_built_anew_where_what_it_is_given_or_what_its_answers_impor
     changed = {}
     some = [find_lesson(slug) for slug in ("soft_lookup", "a_river", "masking", "kv_cache", "smaller_caches")]
     before = {lesson.slug: digests.source_digest(lesson) for lesson in some}
-    for name in ("course/given/attention_course/heads.npz", "course/given/attention_course/nile.py", "solutions/kv_cache.py"):
+    for name in ("course/given/attention_course/heads.npz", "course/given/attention_course/nile.py", "solutions/lib/cache.py"):
         path = scratch_clone.parent / name
         with path.open("ab") as file:
             file.write(b"\n# another line\n")
@@ -272,7 +272,7 @@ def test_a_lesson_is_built_anew_where_what_it_is_given_or_what_its_answers_impor
         before = now
     assert changed["heads.npz"] == ["soft_lookup", "masking"]
     assert changed["nile.py"] == ["a_river"]
-    assert changed["kv_cache.py"] == ["kv_cache", "smaller_caches"]
+    assert changed["cache.py"] == ["kv_cache", "smaller_caches"]
 
 
 @pytest.mark.parametrize(

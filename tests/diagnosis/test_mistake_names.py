@@ -358,7 +358,8 @@ def test_columns_dealt_like_cards_are_known_in_every_exercise_with_heads() -> No
         S = np.stack([(X @ W_Q)[:, h::H] @ (X @ W_K)[:, h::H].T for h in range(H)])
         return S if keep is None else np.where(keep, S, -1e3)
 
-    report = told(HEADS, answer, naming="near")
+    record = make_pack.make_record("a_lesson", HEADS, 0, naming="near", operators="attention_course.operators")
+    report = make_report(grade(record, answer))
     assert "dealt the columns of `W_Q` and `W_K` out like cards, every `H`-th to one part" in report.headline
     assert report.known
 

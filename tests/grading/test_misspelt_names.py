@@ -87,7 +87,7 @@ def test_of_thousands_of_names_a_few_hundred_are_set_beside_the_right_one(monkey
 def test_unfinished_answers_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reading may take its seconds in vain."""
     asked: list[int] = []
-    monkeypatch.setattr(misspelt_names.bounded, "read", lambda tasks, _: asked.append(len(tasks)) or {})
+    monkeypatch.setattr(misspelt_names.read_in_child, "read", lambda tasks, _: asked.append(len(tasks)) or {})
     as_meant({name: f"def {name}(x):\n    return x\nx = (" for name in EXERCISES}, EXERCISES, [])
     assert len(EXERCISES) > 1
     assert len(asked) == 1

@@ -118,6 +118,7 @@ def mha(X, W_Q, W_K, W_V, W_O, H, keep=None):
     return merge_heads(O) @ W_O, A
 
 # %% multi_head.mha wrong double public: X is split before the projections' shared use: heads see only their slice of the features (mask ignored)
+# true: split_before_projection; slip.input.all_true(keep)
 def mha(X, W_Q, W_K, W_V, W_O, H, keep=None):
     d = X.shape[-1] // H
     k, v = W_Q.shape[1] // H, W_V.shape[1] // H

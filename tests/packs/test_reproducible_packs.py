@@ -209,7 +209,7 @@ def test_the_engine_that_makes_packs_is_what_the_maker_imports_and_no_diagnosis(
         "make_pack.py",
         "generate.py",
         "operators.py",
-        "observe.py",
+        "call_answer.py",
         "exercise.py",
         "fingerprint.py",
         "value_trace.py",

@@ -312,7 +312,7 @@ def test_what_a_busy_machine_cut_short_is_marked_again_alone_before_it_is_final(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grade.rehearsal, "is_known", lambda *_: True)
         patch.setattr(grade.rehearsal, "refuse", lambda *_: None)
-        patch.setattr(grade.bounded, "start", lambda: None)
+        patch.setattr(grade.read_in_child, "start", lambda: None)
         jobs: Any = iter([Job("busy"), Job("cut"), Job("a"), Job("b")])
         writer: Any = Writer()
         draws: Any = None

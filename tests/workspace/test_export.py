@@ -39,7 +39,7 @@ def write_all(work: Path, lesson: str, set_answer: Set, **other: str) -> Path:
     """The reference's answers in the learner's notebook, but for those in `other`."""
     path = work / lesson / f"{lesson}.ipynb"
     for exercise in find_lesson(lesson).in_code():
-        module = exercise.reference.__module__.rpartition(".")[2]
+        module = exercise.reference.__module__.removeprefix("solutions.")
         set_answer(path, exercise.id, other.get(exercise.id) or solution_source(module, exercise.id))
     return path
 

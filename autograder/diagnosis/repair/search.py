@@ -14,12 +14,13 @@ import math
 import time
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from autograder.diagnosis.finding import Diagnosis
+from autograder.diagnosis.finding import Also, Diagnosis
+from autograder.diagnosis.from_checks import partial_findings
 from autograder.diagnosis.known_mistakes import asked_for, evidence, match_listed, match_unlisted, one_number
 from autograder.diagnosis.outcome import values
 from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
@@ -173,6 +174,9 @@ def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -
     """Find one or two changes that make a wrong answer right, and return them as a diagnosis; None if there are none."""
     if one_number(exercise):
         return None
+    here = [place for place, case in enumerate(exercise.cases) if not case.probe.elsewhere]
+    if len(here) < len(results) and any(not results[place].passed for place in here):
+        return _on_one_device(exercise, answer, results, here)
     failures = [result.observation.failure for result in results if result.observation.failure is not None]
     if any(failure.kind not in ("raised", "unfit") for failure in failures):
         return None
@@ -183,6 +187,23 @@ def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -
         warnings.simplefilter("ignore")
         with np.errstate(all="ignore"):
             return _found(exercise, source, results)
+
+
+def _on_one_device(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult], here: Sequence[int]) -> Diagnosis | None:
+    """Mend what is wrong on the inputs' usual device, and say besides what goes wrong on another one.
+
+    Tensors made on the wrong device are a common second mistake. It must not hide the first one.
+    """
+    found = mend(_with_cases(exercise, here), answer, [results[place] for place in here])
+    there = [place for place in range(len(results)) if place not in here and not results[place].passed]
+    if found is None or not there:
+        return found
+    besides = partial_findings(_with_cases(exercise, there), [results[place] for place in there])
+    return replace(found, findings=(*found.findings, *(Also(part.said) for part in besides)))
+
+
+def _with_cases(exercise: ExerciseRecord, places: Sequence[int]) -> ExerciseRecord:
+    return replace(exercise, cases=[exercise.cases[place] for place in places])
 
 
 def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResult]) -> Diagnosis | None:
