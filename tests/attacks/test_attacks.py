@@ -124,8 +124,7 @@ def _pairs() -> Iterator[Any]:
         for name in ATTACKS if tier.name != "none" else ():
             why = SETTLED if tier.available else f"{tier.name} does not work on this machine: {tier.reason}"
             marks = [] if (tier.name, name) in PAIRS else [pytest.mark.skip(reason=why)]
-            marks += [pytest.mark.slow] if TIERS and tier.name != TIERS[0] else []  # a second class, graded in the second tier
-            yield pytest.param(tier.name, name, marks=marks)
+            yield pytest.param(tier.name, name, marks=[pytest.mark.slow, *marks])  # a class of a hundred is graded in each tier
 
 
 each_attack = pytest.mark.parametrize(("tier", "name"), list(_pairs()))
@@ -522,6 +521,7 @@ def test_nothing_that_an_attack_wrote_is_live_in_a_page(tier: str, name: str) ->
     assert _Live("".join(graded.panels[student])).found == []
 
 
-@pytest.mark.parametrize("tier", [TIERS[0], *(pytest.param(tier, marks=pytest.mark.slow) for tier in TIERS[1:])] if TIERS else [])
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", TIERS)
 def test_nothing_is_left_outside(tier: str) -> None:
     assert grade_class(tier).strays == []
