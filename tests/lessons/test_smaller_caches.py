@@ -367,7 +367,7 @@ def test_the_workshop_on_latents_runs_offline_and_prints_what_its_text_says(exec
     tokens, features = rows["r = 256, 3 bits, tokens"], rows["r = 256, 3 bits, features"]
     assert 1.1 < tokens[0][0] < 1.25  # 15 to 20 per cent on the chapter
     assert features[0][0] > max(1.33, tokens[0][2])  # 40 or more; on some machines the intervals overlap, the order stays
-    assert abs(features[1][0] / tokens[1][0] - 1) < 0.08  # and on the program by less than can be settled
+    assert features[1][1] < tokens[1][2]  # and on the program by less than can be settled: the intervals overlap
     assert 30 * 256 * (4 / 8 + 4 / 64) == 4320
 
 
