@@ -23,7 +23,7 @@ def _written(work: Path, set_answer: Callable[[Path, str, str], None]) -> None:
     """The reference's answers in the learner's notebooks, exported; of lesson 11 what its chat needs, with no other cells."""
     for name in ("06_positions", "07_kv_cache", "09b_without_copies"):
         for exercise in find_lesson(name).in_code():
-            module = exercise.reference.__module__.rpartition(".")[2]
+            module = exercise.reference.__module__.removeprefix("solutions.")
             set_answer(work / name / f"{name}.ipynb", exercise.id, solution_source(module, exercise.id))
     export.export(work)
     path = work / LESSON / f"{LESSON}.ipynb"
