@@ -13,7 +13,8 @@ class Stopwatch:
     """Counts the own seconds of the thread `native_id` (by default the calling thread) from now on."""
 
     def __init__(self, native_id: int | None = None):
-        self._kept_by = Path(f"/proc/self/task/{native_id or threading.get_native_id()}/schedstat")
+        own = getattr(threading, "get_native_id", int)  # Python in a browser, which has no threads, lacks it
+        self._kept_by = Path(f"/proc/self/task/{native_id or own()}/schedstat")
         self._waited, self._began = self._waited_s(), time.perf_counter()
 
     def seconds(self) -> float:
