@@ -1,6 +1,6 @@
-# make lab   open the course        make test  20 minutes of tests       make demo  grade a small class, end to end
+# make lab   open the course        make test  a quarter of an hour of tests       make demo  grade a small class, end to end
 #                                    make check  a minute: lint, types, contracts, tests of judging, packs and diagnosis
-#                                    make test-slow  a quarter of an hour more: attacks, whole lessons, classes, servers
+#                                    make test-slow  half an hour more: attacks, whole lessons, classes, servers
 #                                    make test-slowest  before a release: each notebook again, a thousand histories of marks
 # All set-up goes into .venv and is repeated only when pyproject.toml or constraints.txt change.
 PYTHON ?= python3

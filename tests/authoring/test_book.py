@@ -233,6 +233,7 @@ SMALL = """() => [...document.querySelectorAll('.output > svg[width]')].filter(e
 }).length"""
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_no_page_is_wider_than_a_phone_and_nothing_is_fetched(site: Path, phone: Any) -> None:
     asked: list[str] = []

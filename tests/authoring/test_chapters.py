@@ -304,6 +304,7 @@ def test_in_the_term_table_a_chapter_is_a_week_and_the_core_path_has_a_sum(two_c
     assert points[5] == sum(points[:4])
 
 
+@pytest.mark.slow
 def test_the_index_and_the_status_group_by_chapter_and_lead_along_the_core_path(
     two_chapters: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -245,7 +245,7 @@ def test_the_panels_are_readable_in_each_theme_on_a_small_screen_and_by_keyboard
     page.close()
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+@pytest.mark.parametrize("theme", ["JupyterLab Light", pytest.param("JupyterLab Dark", marks=pytest.mark.slow)])
 def test_the_index_shows_each_lesson_and_leads_to_the_next(
     jupyter: tuple[str, Path], browser: Any, tmp_path: Path, theme: str
 ) -> None:

@@ -10,7 +10,7 @@ from tests.labelled_answers import Answer, answers
 
 ANSWERS = list(answers())
 POINT = 0.01  # of all wrong answers so many may lose their name: the search for a change ends by the time that it took
-PARTS = [pytest.param(ANSWERS[::3], id="sample"), pytest.param(ANSWERS, id="all", marks=pytest.mark.slow)]
+PARTS = [pytest.param(ANSWERS[::10], id="sample"), pytest.param(ANSWERS, id="all", marks=pytest.mark.slow)]
 
 
 class Said(dict[Answer, ablation.Row]):

@@ -121,6 +121,7 @@ def _theirs(cell: Any) -> bool:
     return cell.id.startswith("extra-") or "nbgrader" not in cell.metadata or cell.metadata["nbgrader"].get("solution", False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not ISOLATED, reason="neither bubblewrap nor Landlock isolates on this machine")
 @pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 def test_each_kind_of_damage_gets_its_message_and_the_class_goes_on(scratch_course: Path, set_answer: Any) -> None:

@@ -103,6 +103,7 @@ def test_an_answer_that_is_wrong_on_its_own_inputs_only_is_noticed(alone: bool) 
     assert verdict.report().known == ()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not any(tier.available for tier in available_tiers() if tier.name != "none"), reason="no sandbox on this machine"
 )

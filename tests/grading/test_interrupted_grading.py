@@ -91,6 +91,7 @@ print([row.student for row in report.rows if row.score != row.points or row.flag
     assert (last, process.returncode) == ("[]", 0)
 
 
+@pytest.mark.slow
 def test_a_grader_that_is_ended_while_the_release_is_written_anew_can_be_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_grader_that_is_ended_while_the_release_is_written_anew_can_be_started
     assert set(released) <= {path.name for path in (root / "release" / LESSON).iterdir()}
 
 
+@pytest.mark.slow
 def test_a_grader_without_the_right_to_write_says_so_in_two_lines(tmp_path: Path) -> None:
     """A course folder where this user may write nothing; a limit on files stands for a disk that is full."""
     root = tmp_path / "course"

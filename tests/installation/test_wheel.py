@@ -235,6 +235,7 @@ def test_a_notebook_that_stands_alone_finds_its_pack_and_its_hints_in_the_wheel(
     assert [path.name for path in folder.iterdir() if path.name != ".ipynb_checkpoints"] == [name]  # nothing was left there
 
 
+@pytest.mark.slow
 def test_a_learner_makes_the_book_with_every_figure_and_no_answer(stranger: Stranger) -> None:
     folder = stranger.folder("reader")
     stranger.run(folder, "python", "-c", "import nbgrader", expect=1)  # what `learn` does not bring is not there
@@ -275,6 +276,7 @@ for cell in cells:
 """
 
 
+@pytest.mark.slow
 def test_wrong_roads_end_in_two_lines(stranger: Stranger) -> None:
     folder = stranger.folder("wrong")
     stranger.run(folder, "attn", "lab", "--prepare")

@@ -383,6 +383,7 @@ def test_smollm2_writes_on_as_the_lesson_says() -> None:
     assert (len(smol.weights["layers"]), smol.weights["layers"][0]["H"], smol.weights["layers"][0]["G"]) == (30, 9, 3)
 
 
+@pytest.mark.slow
 def test_logits_with_attention_that_remembers_are_those_of_a_full_pass() -> None:
     from attention_course.language_model.reference import PlainAttention
 
@@ -408,6 +409,7 @@ def test_the_lessons_attend_is_right_for_a_prompt_and_for_one_token_and_wrong_fo
             assert torch.allclose(torch.cat(pieces, dim=1), whole, atol=1e-3) == agrees
 
 
+@pytest.mark.slow
 def test_on_a_page_of_real_text_the_mask_of_the_wrong_corner_costs_nearly_everything() -> None:
     smol = load_model("cpu")
     ids = passage(smol, "comparisons", 512)

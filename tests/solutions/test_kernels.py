@@ -416,6 +416,7 @@ for paged in (False, True):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(INTERPRETED, reason="compiles, so it needs Triton as it is")
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton's compiler comes for Linux alone")
 def test_compiled_for_a_hopper_gpu_the_kernels_load_ahead_and_spill_nothing() -> None:

@@ -233,6 +233,7 @@ def test_panels_look_as_they_did(name: str, answer: Callable[..., Any], golden: 
     golden(f"{name}.html", shown)
 
 
+@pytest.mark.slow
 def test_a_golden_file_is_written_on_demand_and_compared_otherwise(tmp_path: Path) -> None:
     """With the fixture of these tests, in a folder of its own."""
     shutil.copy(Path(__file__).parents[1] / "conftest.py", tmp_path)
