@@ -26,7 +26,7 @@ PROGRAMS = "adduser|apt|attn|chmod|conda|dask|docker|git|jupyter|jupyterhub|make
 LEARNERS_TABLE = ("tests/cli/test_learner_commands.py", "def test_every_command_of_the_table_for_learners_runs(")
 OWN_COURSE = ("tests/authoring/test_own_course.py", 'course.attn("new-lesson"')
 WHEEL = ("tests/authoring/test_build.py", '"-m", "build", "--wheel", "--no-isolation"')
-BENCH = ("tests/solutions/test_bench.py", "from solutions.bench.__main__ import main")
+BENCH = ("tests/solutions/test_bench.py", "from tools.bench.__main__ import main")
 
 # command, without its last words where it ends in …: what runs it
 RUN = {
@@ -67,11 +67,11 @@ RUN = {
     "pip install -c constraints.txt -e '.[learn]'": ("Makefile", "$(PIP) -e '.[learn,models]'"),
     "pip install . ./solutions": ("tests/authoring/test_build.py", '"--wheel", "--no-isolation", "--outdir", str(tmp_path)'),
     "python -m build --wheel": WHEEL,
-    "python -m solutions.bench": BENCH,
-    "python -m solutions.bench --threads 1": BENCH,
-    "python -m solutions.bench --threads 1 --only decode": ("tests/solutions/test_bench.py", '"--only", "decode M"'),
-    "python -m solutions.bench.first_run OUT": ("tests/solutions/test_bench.py", 'first_run.main([str(tmp_path), "--dry-run"])'),
-    "python -m solutions.bench.parts": ("tests/solutions/test_bench.py", "parts"),
+    "python -m tools.bench": BENCH,
+    "python -m tools.bench --threads 1": BENCH,
+    "python -m tools.bench --threads 1 --only decode": ("tests/solutions/test_bench.py", '"--only", "decode M"'),
+    "python -m tools.bench.first_run OUT": ("tests/solutions/test_bench.py", 'first_run.main([str(tmp_path), "--dry-run"])'),
+    "python -m tools.bench.parts": ("tests/solutions/test_bench.py", "parts"),
     "python -m tests.ablation --found": ("tests/diagnosis/test_labelled.py", "ablation.main"),
     "python -m tests.attack_table": ("tests/attacks/test_attacks.py", '"attack_table.py"'),
     "python -m autograder.workspace.torch_build": (
@@ -108,7 +108,7 @@ NOT_RUN = {
     "pip install pre-commit": INSTALLS,
     "pip install ngshare_exchange": "another project's; the section says that it was not run",
     "python -m tests.first_green": "measures seconds, which a test does not; test_front_door.py runs its measure",
-    "python -m tests.picture": "records a film of the browser for the front page",
+    "python -m tools.readme_pictures": "records a film of the browser for the front page",
     "ssh -L 8899:127.0.0.1:8899 …": "needs another machine",
     "uv pip install -c constraints.txt -e '.[learn]'": INSTALLS,
     "uv pip install -c constraints.txt torch --index-url https://download.pytorch.org/whl/cpu": INSTALLS,

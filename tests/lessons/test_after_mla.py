@@ -18,7 +18,7 @@ from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
 from solutions.after_mla import index_loss, tied_attention
-from solutions.after_mla_record import index_scores as recorded_scores
+from tools.record_after_mla import index_scores as recorded_scores
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

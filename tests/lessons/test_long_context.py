@@ -11,7 +11,7 @@ from attention_course.language_model.reference import reference_logits
 from torch.testing import assert_close
 
 from solutions.long_context import by_parts, factor_needed, stretched_base, unfinished_pairs, yarn_scale
-from solutions.long_context_record import PARTIAL, WAYS
+from tools.record_long_context import PARTIAL, WAYS
 
 HEADS = {"SmolLM2": (64, 1e5, 8192), "Llama 2": (128, 1e4, 4096), "Llama 3": (128, 5e5, 8192)}
 

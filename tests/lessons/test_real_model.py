@@ -31,7 +31,6 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from autograder.authoring.course import course_root
-from solutions import mla_port_record, real_model_table
 from solutions.grouped_query import gqa_grouped
 from solutions.lib.attention import Attention
 from solutions.lib.cache import KVCache
@@ -48,6 +47,7 @@ from solutions.real_model import (
 )
 from tests.lesson_run import Run, run_offline
 from tests.small_llama import D_MODEL, DOUBLE, SINGLE, D, G, H, a_layer, chunks, ids, normal, weights
+from tools import real_model_table, record_mla_port
 
 
 def text_of(lesson: str) -> str:
@@ -464,7 +464,7 @@ def test_the_port_is_the_published_layer_up_to_its_scale() -> None:
 
 def test_the_record_is_what_transformers_computes() -> None:
     pytest.importorskip("transformers.models.deepseek_v3")
-    made, kept = mla_port_record.record(), mla_port._recorded()
+    made, kept = record_mla_port.record(), mla_port._recorded()
     assert set(made) == set(kept)
     for name, x in made.items():
         assert_close(x, kept[name], rtol=1e-5, atol=1e-6)

@@ -25,7 +25,6 @@ from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
 from autograder.packs import make_pack
 from course.exercises.smaller_caches.joint import LATENT_WEIGHTS
-from solutions import real_model_table
 from solutions.latent import gqa_as_mla
 from solutions.lib.rope import apply_rope
 from solutions.real_model import GroupedAttention
@@ -42,6 +41,7 @@ from solutions.smaller_caches import (
 )
 from tests.lesson_run import Run, run_offline
 from tests.small_llama import D_MODEL, DOUBLE, D, G, a_layer, normal
+from tools import real_model_table
 
 # ---------------------------------------------------------------------------------------------- low rank
 
@@ -407,7 +407,7 @@ def test_one_command_reproduces_every_perplexity_within_its_band(tmp_path: Path)
     root = course_root()
     path = os.pathsep.join([str(root.parent), str(root / "given")])
     environment = {**os.environ, "ATTN_CACHE": str(tmp_path), "PYTHONPATH": path}
-    command = [sys.executable, "-m", "solutions.real_model_table"]
+    command = [sys.executable, "-m", "tools.real_model_table"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "NOT REPRODUCED" not in done.stdout

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import solutions
-from solutions import bench
 from tests.solutions.pretend_device import DEVICE, There, back, move, pretend
+from tools import bench
 
 
 def _there(module: nn.Module) -> nn.Module:
@@ -77,7 +77,7 @@ def _deepseek() -> Any:
 
 
 def _bench() -> Any:
-    cases = importlib.import_module("solutions.bench.cases")  # the package has a function of this name
+    cases = importlib.import_module("tools.bench.cases")  # the package has a function of this name
     cases.normal = lambda s, *shape, seed: move(torch.randn(*shape, generator=torch.Generator().manual_seed(seed)))
     cases._latent_module = lambda s, H: _there(solutions.LatentAttention(8, H, s.head_dim, s.head_dim, s.latent, s.rope))
     bench.allocated = lambda compute: 0  # by data pointers, and the device has none

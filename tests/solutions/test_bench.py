@@ -1,4 +1,4 @@
-"""`python -m solutions.bench`: structure, correctness, bytes, FLOPs and allocations. Never seconds: they are for people."""
+"""`python -m tools.bench`: structure, correctness, bytes, FLOPs and allocations. Never seconds: they are for people."""
 
 import dataclasses
 import importlib
@@ -13,15 +13,15 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from solutions import bench
-from solutions.bench import clock, first_run, parts
-from solutions.bench import report as reports
-from solutions.bench.__main__ import _parser as main_parser
-from solutions.bench.__main__ import main
-from solutions.bench.cases import NEAR_THE_FASTEST, Case, Goal, Settings, decode, generate, latent_decode, prefill
-from solutions.bench.clock import Work, ceilings, interleaved, ratio, rotated
 from solutions.lib import attention
 from solutions.lib.decode_choice import WAYS, DecodeChoice
+from tools import bench
+from tools.bench import clock, first_run, parts
+from tools.bench import report as reports
+from tools.bench.__main__ import _parser as main_parser
+from tools.bench.__main__ import main
+from tools.bench.cases import NEAR_THE_FASTEST, Case, Goal, Settings, decode, generate, latent_decode, prefill
+from tools.bench.clock import Work, ceilings, interleaved, ratio, rotated
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -373,7 +373,7 @@ def test_the_first_run_on_a_gpu_is_planned_and_refused_without_one(
     assert len(said) == 5
     for command in said[1:]:
         assert all((ROOT / word).exists() for word in command.split() if word.startswith("tests/"))
-    bench_arguments = said[-1].split("solutions.bench ")[1].split()
+    bench_arguments = said[-1].split("tools.bench ")[1].split()
     assert main_parser().parse_args(bench_arguments).device == "cuda"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert first_run.main([str(tmp_path)]) == 2
@@ -393,7 +393,7 @@ def test_a_step_that_fails_leaves_its_words_and_does_not_stop_the_next(
 def test_every_way_to_cut_is_tried_and_the_kernel_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     # asked for here, not at the top: a test that opens another course has this one's packages imported anew
     latent = pytest.importorskip("solutions.lib.kernels.latent", reason="no Triton on this platform")
-    first_run = importlib.import_module("solutions.bench.first_run")
+    first_run = importlib.import_module("tools.bench.first_run")
     kept, seen = latent.sizes_for, []
 
     def decode_as_cut(asks: Tensor, rows: Tensor, d_c: int, *, scale: float) -> Tensor:

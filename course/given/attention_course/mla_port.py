@@ -1,7 +1,7 @@
 """A port of DeepSeek-V3's attention to check against the published layer, for notebook 11b.
 
 The layer is small and its weights are random, but its settings have the form of a released config.json, YaRN included.
-`published()` was recorded from the layer in Hugging Face's `transformers` by `solutions.mla_port_record`.
+`published()` was recorded from the layer in Hugging Face's `transformers` by `tools.record_mla_port`.
 """
 
 import math

@@ -7,7 +7,7 @@
 A way is the 32 frequencies, in radians per token, and the number that multiplies dot products of queries and keys.
 The long text is the beginning of "Alice's Adventures in Wonderland" (Carroll, 1865) with 16 needles, one in the middle of each
 run: "The secret number of Paris is 885440." Their tokens are left out of the losses. At four places the model is asked for every
-number that it has read. `python -m solutions.long_context_record` makes `long_context.json` again.
+number that it has read. `python -m tools.record_long_context` makes `long_context.json` again.
 """
 
 import json

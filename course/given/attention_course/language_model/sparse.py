@@ -3,7 +3,7 @@
 x = inputs(model, ids, layers=[5])[5]          # what the attention of layer 5 is given, (n, d_model)
 A = weights(model, 5, x)                        # the weights of its nine heads, (head, n, n)
 perplexity(model, ids, keeps)                   # each layer attends to the keys that keeps(layer, x) allows
-recorded()                                      # after_mla.json: `python -m solutions.after_mla_record` makes it again
+recorded()                                      # after_mla.json: `python -m tools.record_after_mla` makes it again
 """
 
 import contextlib

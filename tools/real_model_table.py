@@ -1,4 +1,4 @@
-"""Every perplexity that lessons 11 and 12 state, measured again: `python -m solutions.real_model_table`.
+"""Every perplexity that lessons 11 and 12 state, measured again: `python -m tools.real_model_table`.
 
 Prints one line for each cache variant: bytes per token in bfloat16 (or as rounded), perplexity, the band within which the
 lesson calls it reproduced, and whether it is. Exit status 1 where one is not. About three minutes on two cores; what has been

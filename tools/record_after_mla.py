@@ -1,4 +1,4 @@
-"""Record what an index keeps in all layers of SmolLM2: `python -m solutions.after_mla_record`, some minutes of one core.
+"""Record what an index keeps in all layers of SmolLM2: `python -m tools.record_after_mla`, some minutes of one core.
 
 Writes `after_mla.json` beside `attention_course.language_model.sparse`. One index of four heads of 16 is trained for each layer,
 on three passages of the book, and all ways are measured on a passage far behind them.

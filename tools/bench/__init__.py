@@ -21,10 +21,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from solutions.bench import clock
-from solutions.bench.alternatives import wide
-from solutions.bench.cases import Case, Settings, cases
-from solutions.bench.clock import Times, Work, ceilings, interleaved, median, ratio
+from tools.bench import clock
+from tools.bench.alternatives import wide
+from tools.bench.cases import Case, Settings, cases
+from tools.bench.clock import Times, Work, ceilings, interleaved, median, ratio
 
 # The norm of the error over the norm of the result. Half precision rounds queries, weights and output once each or more.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 5e-3, torch.bfloat16: 3e-2}

@@ -1,4 +1,4 @@
-"""`python -m solutions.bench.parts`: where the time of a decode step on a CPU goes, counted part by part.
+"""`python -m tools.bench.parts`: where the time of a decode step on a CPU goes, counted part by part.
 
 A step is two products of few rows, one for each head that shares the cache, with the cache, and a softmax between them. Each
 product is timed on a cache that comes from memory, and again on one that the last call has left near by, which is what the
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import torch
 
-from solutions.bench import clock
-from solutions.bench.clock import Work, ceilings, interleaved, median, rotated
 from solutions.lib import decode_choice
 from solutions.lib.attention import decode
 from solutions.lib.latent import attend_latents
+from tools.bench import clock
+from tools.bench.clock import Work, ceilings, interleaved, median, rotated
 
 CPU = torch.device("cpu")
 
@@ -80,9 +80,7 @@ def parts(step: Step, span: int, seconds: float) -> dict[str, float]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the parts of both steps; returns 0."""
-    kind = argparse.ArgumentParser(
-        prog="python -m solutions.bench.parts", description="Where a decode step's time goes on a CPU."
-    )
+    kind = argparse.ArgumentParser(prog="python -m tools.bench.parts", description="Where a decode step's time goes on a CPU.")
     kind.add_argument("--threads", type=int, default=1)
     kind.add_argument("--seconds", type=float, default=10.0, help="about how long to measure each step")
     kind.add_argument("--quick", action="store_true", help="sizes too small to judge by")

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from solutions import Attention, KVCache, LatentAttention, attention_tiled
-from solutions.bench import alternatives as alt
-from solutions.bench.clock import rotated
 from solutions.grouped_query import repeat_kv
 from solutions.lib.attention import grouped_sdpa
 from solutions.lib.decode_choice import STEPS, fused, products
 from solutions.lib.rope import apply_rope
+from tools.bench import alternatives as alt
+from tools.bench.clock import rotated
 
 Compute = Callable[..., Tensor]
 

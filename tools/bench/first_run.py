@@ -1,4 +1,4 @@
-"""`python -m solutions.bench.first_run FOLDER`: what to run first where there is a GPU of the H100's class, in half an hour.
+"""`python -m tools.bench.first_run FOLDER`: what to run first where there is a GPU of the H100's class, in half an hour.
 
 The kernels' tests on the GPU, parity with other implementations, a sweep over the latent kernel's tiles, the benchmark. Each step
 has a time limit, none stops the next, and each leaves a file in FOLDER.
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 TESTS = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short")
-BENCH = ("-m", "solutions.bench", "--device", "cuda", "--no-flex", "--seconds", "1")
+BENCH = ("-m", "tools.bench", "--device", "cuda", "--no-flex", "--seconds", "1")
 
 
 def steps(folder: Path) -> dict[str, tuple[list[str], int]]:
@@ -26,7 +26,7 @@ def steps(folder: Path) -> dict[str, tuple[list[str], int]]:
             [sys.executable, *TESTS, *(f"tests/solutions/test_{name}.py" for name in ("parity", "latent_attention", "tiled"))],
             300,
         ),
-        "tiles": ([sys.executable, "-m", "solutions.bench.first_run", "--tiles", str(folder)], 300),
+        "tiles": ([sys.executable, "-m", "tools.bench.first_run", "--tiles", str(folder)], 300),
         "bench": (
             [sys.executable, *BENCH, "--json", str(folder / "gpu.json"), "--plot", str(folder / "gpu.png")],
             600,
@@ -38,8 +38,8 @@ def tiles(
     device: torch.device, *, n: int = 32_768, cases: Sequence[tuple[int, int]] = ((16, 1), (16, 32), (128, 32))
 ) -> list[str]:
     """A line for each way to cut the latent kernel's work, per (heads, sequences): its time, its rate, its error."""
-    from solutions.bench.clock import Work, interleaved, median
     from solutions.lib.kernels import latent, latent_decode
+    from tools.bench.clock import Work, interleaved, median
 
     kept, lines = (latent.sizes_for, latent.resident), list[str]()
     try:
@@ -79,7 +79,7 @@ def _step(name: str, command: list[str], limit: int, folder: Path) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all steps; returns how many failed."""
-    kind = argparse.ArgumentParser(prog="python -m solutions.bench.first_run", description="Tests and speed on a GPU, at first.")
+    kind = argparse.ArgumentParser(prog="python -m tools.bench.first_run", description="Tests and speed on a GPU, at first.")
     kind.add_argument("folder", type=Path, metavar="FOLDER", help="where results go")
     kind.add_argument("--tiles", action="store_true", help="the sweep over the latent kernel's tiles alone")
     kind.add_argument("--dry-run", action="store_true", help="say what would be run")

@@ -1,4 +1,4 @@
-"""`python -m solutions.bench`: what is fast here, and how fast it could be."""
+"""`python -m tools.bench`: what is fast here, and how fast it could be."""
 
 import argparse
 import json
@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
-from solutions import bench, device
-from solutions.bench import report as reports
+from solutions import device
+from tools import bench
+from tools.bench import report as reports
 
 
 def _parser() -> argparse.ArgumentParser:
     kind = argparse.ArgumentParser(
-        prog="python -m solutions.bench", description="The reference package's attention beside what else one would pick."
+        prog="python -m tools.bench", description="The reference package's attention beside what else one would pick."
     )
     kind.add_argument(
         "--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE after each case, or instead of the table"

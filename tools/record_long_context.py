@@ -1,4 +1,4 @@
-"""Record what SmolLM2 makes of 16,384 tokens: `python -m solutions.long_context_record [way ...]`.
+"""Record what SmolLM2 makes of 16,384 tokens: `python -m tools.record_long_context [way ...]`.
 
 Writes `long_context.json` beside `attention_course.language_model.long_context`, which describes it. A way takes at least
 ten minutes of one core, and what was recorded for other ways stays. The way `short` records the losses of a short text, for

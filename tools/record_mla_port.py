@@ -1,4 +1,4 @@
-"""Record the stages of a DeepSeek-V3 attention layer from `transformers`: `python -m solutions.mla_port_record`.
+"""Record the stages of a DeepSeek-V3 attention layer from `transformers`: `python -m tools.record_mla_port`.
 
 Writes `mla_port.npz` beside `attention_course.mla_port`, which describes it. Needs `transformers`.
 """

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from solutions.bench import title
+from tools.bench import title
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:

@@ -1,7 +1,7 @@
 """Make the README's pictures. Needs Chromium.
 
-`python -m tests.picture` films JupyterLab, where a check fails, names the mistake, and passes once it is mended.
-`python -m tests.picture figure` draws the figure of the landing page.
+`python -m tools.readme_pictures` films JupyterLab, where a check fails, names the mistake, and passes once it is mended.
+`python -m tools.readme_pictures figure` draws the figure of the landing page.
 """
 
 import io
