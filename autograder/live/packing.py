@@ -80,12 +80,13 @@ def bundle(lessons: Sequence[Lesson], *, data: bool = False) -> Files:
 
 
 def distributions(code: Iterable[str], *, data: bool = False) -> list[str]:
-    """Return the installed distributions that `code` imports and Pyodide lacks, with what they require in turn.
+    """Return the installed distributions that `code` and the engine import and Pyodide lacks, with what they require in turn.
 
     `data` adds those that the course's settings require.
     """
     known = {*sys.stdlib_module_names, *IN_PYODIDE, *given_packages(), "autograder", "torch"}
-    wanted = _top_level(code) | (set(settings().requires) if data else set())
+    engine = Path(autograder.__file__).read_text(encoding="utf-8")
+    wanted = _top_level([*code, engine]) | (set(settings().requires) if data else set())
     homes = metadata.packages_distributions()
     left = sorted(homes[name][0] for name in wanted - known if name in homes)
     found: dict[str, None] = {}
@@ -177,7 +178,7 @@ def _imports(lessons: Sequence[Lesson]) -> list[str]:
 
 def _engine() -> Files:
     root = Path(autograder.__file__).parent
-    paths = [path for name in ENGINE for path in (root / name).glob("*.py" if name == "" else "**/*.py")]
+    paths = [path for name in ENGINE for path in (root / name).glob("*.py*" if name == "" else "**/*.py")]
     return {path.relative_to(root.parent).as_posix(): path.read_bytes() for path in paths}
 
 
