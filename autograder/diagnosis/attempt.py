@@ -33,24 +33,9 @@ MAX_PARTS = 1000
 LATE = "torch.fx.experimental.symbolic_shapes"
 FAR, FAR_TIMES = 1 << 17, 8  # a result is too large with more than FAR numbers and FAR_TIMES as many as expected
 EVERYWHERE = {
-    "np",
-    "torch",
-    "math",
-    "F",
-    "float",
-    "int",
-    "True",
-    "False",
-    "None",
-    "not",
-    "and",
-    "or",
-    "axis",
-    "dim",
-    "keepdims",
-    "keepdim",
+    "np", "torch", "math", "F", "float", "int", "True", "False", "None", "not", "and", "or", "axis", "dim", "keepdims", "keepdim",
     "inf",
-}
+}  # fmt: skip
 
 
 def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) -> Result:
@@ -83,7 +68,7 @@ def with_repair(result: Result, answer: Any) -> Result:
         return result
     with best_effort():
         found, source = _diagnosis_with_repair(result, answer), written(answer)
-        return replace(result, diagnosis=found if found is None or source is None else in_own_code(found, source))
+        return replace(result, diagnosis=in_own_code(found, source) if found and source else found)
     return result
 
 
@@ -93,11 +78,9 @@ def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
         if (beside := _beside_the_names(result, found, answer)) is not None:
             return beside
         if not _unseen(result, answer, found):
-            if _is_a_story(result.exercise, found):
-                said = mend(result.exercise, answer, result.cases)
-                if said is not None and said.certain and [known.id for known in said.known] == [MENDED]:
-                    return said  # one change of the written code says more than two equivalent slips
-            return found
+            said = mend(result.exercise, answer, result.cases) if _is_a_story(result.exercise, found) else None
+            mended = said is not None and said.certain and [known.id for known in said.known] == [MENDED]
+            return said if mended else found  # one change of the written code says more than two equivalent slips
         found = None  # it quotes code that the learner cannot see
     return _search(replace(result, diagnosis=found), answer) or found
 
@@ -137,7 +120,7 @@ def _parameters(answer: Any) -> list[str]:
 
 def _is_a_story(exercise: ExerciseRecord, found: Diagnosis) -> bool:
     """Return whether two mistakes are named and at least one of them is a slip that nobody listed."""
-    return len(found.known) > 1 and any(known.id in {slip.id for slip in exercise.near} for known in found.known)
+    return len(found.known) > 1 and not {slip.id for slip in exercise.near}.isdisjoint(known.id for known in found.known)
 
 
 _NAME = re.compile(r"(?<![\w.'])[A-Za-z_]\w*(?![\w'])")
@@ -162,9 +145,9 @@ def _unseen(result: Result, answer: Any, found: Diagnosis) -> bool:
 def _numbers_written(slip: Fact) -> Iterator[float]:
     """Yield the number that, according to a slip, was written in place of another."""
     plain = plain_slip(slip)
-    found: Any = plain["got"] if plain.key == "slip.number" else None
-    with contextlib.suppress(TypeError, ValueError):
-        yield float(found)
+    if plain.key == "slip.number":
+        with contextlib.suppress(ValueError):
+            yield float(str(plain["got"]))
 
 
 def _constants(source: Source) -> Iterator[float]:
@@ -219,8 +202,7 @@ def _is_vast(result: Result) -> bool:
     """
     room = max(FAR, FAR_TIMES * max((_numbers(case.expected) for case in result.exercise.cases), default=0))
     seen = [case.observation for case in result.cases]
-    values = [one.value for one in seen if one.value is not None]
-    return any(_numbers(one) > room for one in seen) or any(_has_many_parts(value) for value in values)
+    return any(_numbers(one) > room or (one.value is not None and _has_many_parts(one.value)) for one in seen)
 
 
 def _numbers(seen: Observation) -> int:

@@ -6,7 +6,7 @@ In: the inputs of a case, and the path of a part of its result, such as `[1][0]`
 import re
 
 from autograder.diagnosis.finding import Fact, fact
-from autograder.judging.script import AnyCall, Call, Construct, Keeps, Read, encoded_script
+from autograder.judging.script import AnyCall, Construct, Keeps, Read, encoded_script
 from autograder.judging.values import EncodedValue
 
 _PATH = re.compile(r"\[(\d+)\](.*)", re.DOTALL)
@@ -14,16 +14,12 @@ _PATH = re.compile(r"\[(\d+)\](.*)", re.DOTALL)
 
 def written_call(call: AnyCall) -> Fact:
     """Return a fact that says how a call is written."""
-    match call:
-        case Keeps():
-            return fact("call.kept")
-        case Read():
-            return fact("call.attribute", name=call.attribute)
-        case Construct():
-            return fact("call.method", name="__class__", arguments=", ".join(call.arguments))
-        case Call():
-            name = "obj" if call.method == "__call__" else call.method
-            return fact("call.method", name=name, arguments=", ".join(call.arguments))
+    if isinstance(call, Keeps):
+        return fact("call.kept")
+    if isinstance(call, Read):
+        return fact("call.attribute", name=call.attribute)
+    name = "__class__" if isinstance(call, Construct) else "obj" if call.method == "__call__" else call.method
+    return fact("call.method", name=name, arguments=", ".join(call.arguments))
 
 
 def call_at(inputs: EncodedValue, path: str) -> tuple[int, Fact, str] | None:

@@ -97,8 +97,7 @@ def effort(exercise: AnyExercise | AnyRecord) -> str:
     minutes = fact("effort.minutes", count=exercise.minutes)
     if isinstance(exercise, Prediction):
         return say(fact("effort.prediction", minutes=minutes))
-    estimated = exercise.kind == "estimate"
-    kind = fact(f"effort.{exercise.kind}", **{"precision": precision(exercise)} if estimated else {})
+    kind = fact(f"effort.{exercise.kind}", **{"precision": precision(exercise)} if exercise.kind == "estimate" else {})
     dots = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
     return say(fact("effort", dots=dots, minutes=minutes, kind=kind))
 
@@ -121,15 +120,13 @@ def _made(result: AnyResult) -> Report:
     record, case = result.worst
     mismatch = case.mismatch
     assert mismatch is not None
-    status = "part" if result.score > 0 else "fail"
     said = _say(result, mismatch)
-    known = said.known if said.certain else ()
     detail, codes = _detail(case.name, mismatch, result), _are_codes(mismatch, exercise)
     if codes and said.known and (meant := meaning(exercise)) is not None:
         detail = f"{next_step(meant)} {detail}".strip()  # if no mistake is named, the advice already says what the numbers mean
     return _report(
         result,
-        status,
+        "part" if result.score > 0 else "fail",
         headline_of(said),
         advice_of(said),
         detail,
@@ -137,7 +134,7 @@ def _made(result: AnyResult) -> Report:
         snippet=snippet(exercise.id, case.name, record.probe.inputs),
         checks=_checks(mismatch, exercise, record),
         hints=exercise.hints,
-        known=known,
+        known=said.known if said.certain else (),
         change=change_of(said),
         unknown=_is_unknown(said),
         hedged=bool(said.known) and not said.certain,
@@ -148,7 +145,7 @@ def _made(result: AnyResult) -> Report:
 def _report(result: Result, status: str, headline: str, advice: str = "", detail: str = "", **more: object) -> Report:
     exercise = result.exercise
     cases = tuple((case.name, case.passed) for case in result.cases)
-    shown = result.worst[1] if result.worst else result.cases[0] if result.cases else None
+    shown = result.worst[1] if result.worst else next(iter(result.cases), None)
     notes = tuple(map(text_of, _notes(exercise, shown))) if shown is not None else ()
     return Report(
         status, exercise.title, result.score, exercise.points, headline, advice, detail,
@@ -167,18 +164,10 @@ def _notes(exercise: ExerciseRecord, shown: CaseResult) -> list[str | Fact]:
 
 
 def _not_started(result: Result) -> Report:
-    name = result.exercise.id
+    exercise = result.exercise
     missing = result.failure is not None and result.failure.kind == "missing"
-    said = fact("report.missing" if missing else "report.blank", name=name)
-    return Report(
-        "todo",
-        result.exercise.title,
-        0.0,
-        result.exercise.points,
-        say(said),
-        next_step(said),
-        hints=result.exercise.hints[:1],
-    )
+    said = fact("report.missing" if missing else "report.blank", name=exercise.id)
+    return Report("todo", exercise.title, 0.0, exercise.points, say(said), next_step(said), hints=exercise.hints[:1])
 
 
 def _prediction_report(result: PredictionResult) -> Report:
@@ -189,11 +178,10 @@ def _prediction_report(result: PredictionResult) -> Report:
         advice = say(fact("choice.advice", name=exercise.id, options=tuple(f'"{key}"' for key in exercise.choices)))
         return Report("todo", exercise.title, 0.0, exercise.points, say(fact(kind, got=got)), advice, unread=bool(got))
     text = say(fact("choice.yours", choice=result.chosen, text=exercise.choices[result.chosen]))
-    if exercise.holds in ("", result.chosen):
-        headline = say(fact("report.correct" if exercise.holds else "choice.recorded"))
-        return Report("pass", exercise.title, result.score, exercise.points, headline, text, exercise.reveal)
-    headline = say(fact("choice.other", holds=exercise.holds))
-    return Report("pass", exercise.title, result.score, exercise.points, headline, text, exercise.reveal, surprise=True)
+    surprise = exercise.holds not in ("", result.chosen)
+    right = fact("report.correct" if exercise.holds else "choice.recorded")
+    headline = say(fact("choice.other", holds=exercise.holds) if surprise else right)
+    return Report("pass", exercise.title, result.score, exercise.points, headline, text, exercise.reveal, surprise=surprise)
 
 
 def _is_unknown(said: Diagnosis) -> bool:
@@ -224,12 +212,13 @@ def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
         assert result.worst is not None
         where = place(result.worst[0].probe.inputs, mismatch.path)
         return Diagnosis((Remark(fact(f"check.{mismatch.check.replace(' ', '_')}", where=where, what=mismatch.what)),))
-    single = mismatch.expected is not None and mismatch.got is not None and mismatch.expected.ndim == mismatch.got.ndim == 0
+    want, got = mismatch.expected, mismatch.got
+    single = want is not None and got is not None and want.ndim == got.ndim == 0
     if single and not (result.exercise.behaviour and _are_codes(mismatch, result.exercise)):
-        assert mismatch.expected is not None
-        assert mismatch.got is not None
-        coarse, few = result.exercise.kind == "estimate", is_few(mismatch.expected)
-        return off(float(mismatch.expected), float(mismatch.got), coarse=coarse, few=few, path=mismatch.path)
+        assert want is not None
+        assert got is not None
+        coarse = result.exercise.kind == "estimate"
+        return off(float(want), float(got), coarse=coarse, few=is_few(want), path=mismatch.path)
     if (raised := python_errors.in_any(result.cases)) is not None:
         return Diagnosis((Remark(raised),))
     lying = where_wrong(mismatch.wrong) if mismatch.wrong is not None and not result.exercise.behaviour else None

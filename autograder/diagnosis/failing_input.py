@@ -11,7 +11,7 @@ from typing import Any
 
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import say
-from autograder.judging.script import AnyCall, Call, Construct, Keeps, Read, encoded_script
+from autograder.judging.script import AnyCall, Construct, Keeps, Read, encoded_script
 from autograder.judging.values import ArrayNode, EncodedValue, decode, show
 from autograder.packs import pack_file
 
@@ -46,7 +46,8 @@ def case_inputs(name: str, case: str, folder: Path | str = ".") -> Any:
 def _lines(name: str, inputs: EncodedValue, *, compact: bool) -> list[str]:
     items, script = inputs.items(), encoded_script(inputs)
     if script is None:
-        return [*(_fitted(f"{key} = ", value, compact=compact) for key, value in items.items()), _call(name, items)]
+        given = [_fitted(f"{key} = ", value, compact=compact) for key, value in items.items()]
+        return [*given, f"{name}({', '.join(f'{key}={key}' for key in items)})"]
     lines = [f"obj = {name}(**{show(items['init'])})"]
     if script.weights is not None:
         lines.append(say(fact("snippet.weights")))
@@ -54,7 +55,6 @@ def _lines(name: str, inputs: EncodedValue, *, compact: bool) -> list[str]:
 
 
 def _line(call: AnyCall, *, compact: bool) -> str:
-    """Return one call of a script as code."""
     if isinstance(call, Keeps):
         return say(fact("snippet.kept", count=str(call.numbers)))
     if isinstance(call, Read):
@@ -64,10 +64,6 @@ def _line(call: AnyCall, *, compact: bool) -> str:
         return f"obj.__class__({given})"
     line = f"obj({given})" if call.method == "__call__" else f"obj.{call.method}({given})"
     return line if call.raises is None else line + say(fact("snippet.raises", type=call.raises.__name__))
-
-
-def _call(name: str, items: dict[str, EncodedValue]) -> str:
-    return f"{name}({', '.join(f'{key}={key}' for key in items)})"
 
 
 def _fitted(before: str, value: EncodedValue, *, compact: bool) -> str:
@@ -99,16 +95,11 @@ def _summary(name: str, case: str, inputs: EncodedValue) -> Iterator[str]:
 
 
 def _part(call: AnyCall) -> str:
-    """Return what one call of a script contains."""
-    match call:
-        case Keeps():
-            return say(fact("call.kept"))
-        case Read():
-            return call.attribute
-        case Construct():
-            name = "__class__"
-        case Call():
-            name = call.method
+    if isinstance(call, Keeps):
+        return say(fact("call.kept"))
+    if isinstance(call, Read):
+        return call.attribute
+    name = "__class__" if isinstance(call, Construct) else call.method
     return f"{name}({', '.join(f'{key}: {_shape(value)}' for key, value in call.arguments.items())})"
 
 

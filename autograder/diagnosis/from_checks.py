@@ -39,14 +39,9 @@ def _exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Fact | No
     if (weights := _other_parameters(failing)) is not None:
         return weights
     if checks == {"kind"} and all(dict(what.values).get("got") == _A_METHOD for what in _mismatches(failing)):
-        return _method(exercise, failing)
-    if checks == {"gradients"}:
-        return _no_gradient(failing)
-    if checks == {"values"}:
-        return _other_exception(failing)
-    if checks == {"runs"}:
-        return _python(failing)
-    return None
+        return _method(exercise)
+    proofs = {"gradients": _no_gradient, "values": _other_exception, "runs": _python}
+    return proofs[checks.pop()](failing) if len(checks) == 1 and checks <= proofs.keys() else None
 
 
 def _mismatches(failing: Sequence[CaseResult]) -> list[Fact]:
@@ -116,9 +111,8 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
     where = tuple(result.name for result in failing)
     if (slip := python_errors.raised(failure)) is not None:
         return fact("exact.stopped.known", sentence=slip.what, cases=where)
-    if failure.line:
-        return fact("exact.stopped.line", type=failure.type, line=failure.line[0], cases=where)
-    return fact("exact.stopped", type=failure.type, cases=where)
+    line = {"line": failure.line[0]} if failure.line else {}
+    return fact("exact.stopped.line" if line else "exact.stopped", type=failure.type, cases=where, **line)
 
 
 def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
@@ -140,14 +134,11 @@ def results_without(
     """Return the exercise and the verdicts without what `parts` explain."""
     gone = frozenset[int]().union(*(part.places for part in parts))
     kept = [place for place in range(len(results)) if place not in gone]
-    cases: list[CaseRecord] = [exercise.cases[place] for place in kept]
     left = []
-    for place in kept:
-        result, mismatch = results[place], results[place].mismatch
-        if mismatch is not None and mismatch.check == "inputs unchanged":
-            mismatch = None
+    for result in (results[place] for place in kept):
+        mismatch = None if result.mismatch and result.mismatch.check == "inputs unchanged" else result.mismatch
         left.append(replace(result, mismatch=mismatch, observation=replace(result.observation, mutated=())))
-    return replace(exercise, cases=cases), left
+    return replace(exercise, cases=[exercise.cases[place] for place in kept]), left
 
 
 def _kind(result: CaseResult) -> str:
@@ -156,20 +147,17 @@ def _kind(result: CaseResult) -> str:
 
 def refused(results: Sequence[CaseResult]) -> Diagnosis | None:
     """Return a diagnosis if the learner's own `raise` ended the cases that should return a value."""
-    failures = [result.observation.failure for result in results if not result.passed]
-    lines = {failure.line if failure else None for failure in failures}
-    (line,) = lines if len(lines) == 1 else (None,)
+    failing = [result for result in results if not result.passed]
+    lines = {result.observation.failure.line if result.observation.failure else None for result in failing}
+    line = lines.pop() if len(lines) == 1 else None
     if line is None or not re.match(r"raise\b", line[1]):
         return None
-    first = next(result for result in results if not result.passed)
-    return _diagnosis_of(fact("exact.refused", line=line[0], code=line[1], case=first.name))
+    return _diagnosis_of(fact("exact.refused", line=line[0], code=line[1], case=failing[0].name))
 
 
 def _diagnosis_of(said: Fact) -> Diagnosis:
-    if said.key == "exact.raised":
-        return Diagnosis((error_of(said),), (said,))
     manner = {"exact.changed": Manner.RIGHT_RESULT, "exact.no_gradient": Manner.RIGHT_VALUES}.get(said.key, Manner.DONE)
-    return Diagnosis((Matched((said,), manner),), (said,))
+    return Diagnosis((error_of(said) if said.key == "exact.raised" else Matched((said,), manner),), (said,))
 
 
 def _changed(failing: Sequence[CaseResult]) -> Fact:
@@ -190,10 +178,10 @@ def _is_in_place(result: CaseResult) -> bool:
 
 def _other_parameters(failing: Sequence[CaseResult]) -> Fact | None:
     """Return a fact about a module whose parameters differ in name or shape from the weights that it is given."""
-    failures = [result.observation.failure for result in failing]
-    if not failures or any(failure is None or failure.kind != "weights" for failure in failures):
+    if not failing or any(_kind(result) != "weights" for result in failing):
         return None
-    text = failures[0].message if failures[0] else ""
+    failure = failing[0].observation.failure
+    text = failure.message if failure else ""
     theirs, given = (_listed(text, words) for words in ("Missing key(s) in state_dict:", "Unexpected key(s) in state_dict:"))
     if theirs and given:
         return fact("exact.parameters.renamed", theirs=theirs, given=given)
@@ -212,15 +200,10 @@ def _listed(text: str, words: str) -> tuple[str, ...]:
     return (*names[:4], *(["…"] if len(names) > 4 else []))
 
 
-def _method(exercise: ExerciseRecord, failing: Sequence[CaseResult]) -> Fact | None:
-    read: set[str] = set()
-    for record in exercise.cases:
-        script = encoded_script(record.probe.inputs)
-        read |= {call.attribute for call in (script.calls if script else ()) if isinstance(call, Read)}
-    if len(read) != 1:
-        return None
-    (name,) = read
-    return fact("exact.method", name=name)
+def _method(exercise: ExerciseRecord) -> Fact | None:
+    scripts = filter(None, (encoded_script(record.probe.inputs) for record in exercise.cases))
+    read = {call.attribute for script in scripts for call in script.calls if isinstance(call, Read)}
+    return fact("exact.method", name=read.pop()) if len(read) == 1 else None
 
 
 def _no_gradient(failing: Sequence[CaseResult]) -> Fact | None:
@@ -232,25 +215,21 @@ def _no_gradient(failing: Sequence[CaseResult]) -> Fact | None:
 
 def _other_exception(failing: Sequence[CaseResult]) -> Fact | None:
     found = {_raised_instead(what) for what in _mismatches(failing)}
-    pair = found.pop() if len(found) == 1 else None
-    if pair is None:
-        return None
-    wanted, got = pair
-    return fact("exact.raised_nothing", wanted=wanted) if got is None else fact("exact.raised_other", wanted=wanted, got=got)
+    return found.pop() if len(found) == 1 else None
 
 
-def _raised_instead(what: Fact) -> tuple[object, object] | None:
-    """Return the requested exception and the one raised instead (None if nothing was raised)."""
+def _raised_instead(what: Fact) -> Fact | None:
+    """Return which exception was requested, and which was raised instead, if any."""
     values = dict(what.values)
     if what.key == "mismatch.raised_nothing":
-        return values["wanted"], None
+        return fact("exact.raised_nothing", wanted=values["wanted"])
     if what.key == "mismatch.raised_other":
-        return values["wanted"], values["type"]
+        return fact("exact.raised_other", wanted=values["wanted"], got=values["type"])
     if what.key != "mismatch.plain" or not _is_error(values["want"]):
         return None
     if values["got"] == NOTHING_RAISED:
-        return values["want"], None
-    return (values["want"], values["got"]) if _is_error(values["got"]) else None
+        return fact("exact.raised_nothing", wanted=values["want"])
+    return fact("exact.raised_other", wanted=values["want"], got=values["got"]) if _is_error(values["got"]) else None
 
 
 def _is_error(name: object) -> bool:
@@ -263,14 +242,10 @@ def _python(failing: Sequence[CaseResult]) -> Fact | None:
     kinds = {(failure.type, re.sub(r"\d+", "#", failure.message)) for failure in failures if failure is not None}
     if len(kinds) != 1 or failures[0] is None or failures[0].kind != "raised":
         return None
-    if (unpacked := _unpacked_shape(failures[0])) is not None:
-        return unpacked
-    if failures[0].type == "KeyError" and (missing := _missing_key(failing, failures[0])) is not None:
-        return missing
+    if (found := _unpacked_shape(failures[0]) or _missing_key(failing, failures[0])) is not None:
+        return found
     slip = python_errors.raised(failures[0])
-    if slip is None or not slip.plain:
-        return None
-    return fact("exact.raised", sentence=slip.what)
+    return fact("exact.raised", sentence=slip.what) if slip is not None and slip.plain else None
 
 
 def _unpacked_shape(failure: Failure) -> Fact | None:
@@ -285,7 +260,6 @@ def _unpacked_shape(failure: Failure) -> Fact | None:
 
 
 def _missing_key(failing: Sequence[CaseResult], failure: Failure) -> Fact | None:
-    if failure.line is None:
+    if failure.type != "KeyError" or failure.line is None:
         return None
-    where = tuple(result.name for result in failing)
-    return fact("exact.key", name=failure.message, line=failure.line[0], cases=where)
+    return fact("exact.key", name=failure.message, line=failure.line[0], cases=tuple(result.name for result in failing))

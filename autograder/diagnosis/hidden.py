@@ -1,9 +1,8 @@
 """Make the report that a learner reads about hidden probes.
 
 In: the verdict on hidden probes, which contains whatever the learner's code returned. `Findings` stands between verdict and
-report
-and has no field for the learner's text or numbers. It says only which cases failed at which check, and which mistakes from the
-exercise's own catalogue explain that. The report is made from the exercise and these findings alone.
+report and has no field for the learner's text or numbers. It says only which cases failed at which check, and which mistakes
+from the exercise's own catalogue explain that. The report is made from the exercise and these findings alone.
 """
 
 import enum
@@ -76,39 +75,30 @@ def report(exercise: ExerciseRecord, found: Findings) -> Report:
     if all(found.passed):
         passed, done = say(fact("hidden.pass")), effort(exercise)
         return Report("pass", exercise.title, score, exercise.points, passed, cases=cases, hidden=True, effort=done)
-    headline, advice = _say(exercise, found)
+    said = _diagnosis(exercise, found)
+    stopped = CHECKS[found.check] == "runs"
     return Report(
         "part" if score > 0 else "fail",
         exercise.title,
         score,
         exercise.points,
-        headline,
-        advice,
+        headline_of(said),
+        advice_of(said),
         _detail(exercise, found),
         cases=cases,
         hints=exercise.hints,
         hidden=True,
-        known=_named(exercise, found) if found.certain else (),
-        unknown=not found.mistakes and CHECKS[found.check] != "runs",
-        hedged=bool(found.mistakes) and not found.certain,
-        unfinished=CHECKS[found.check] == "runs" and found.stop is Stop.TIMEOUT,
+        known=said.known if said.certain else (),
+        unknown=not said.known and not stopped,
+        hedged=bool(said.known) and not said.certain,
+        unfinished=stopped and found.stop is Stop.TIMEOUT,
         effort=effort(exercise),
     )
 
 
-def _named(exercise: ExerciseRecord, found: Findings) -> tuple[Known | NearSlip, ...]:
-    listed = catalogue(exercise)
-    return tuple(listed[place] for place in found.mistakes)
-
-
-def _say(exercise: ExerciseRecord, found: Findings) -> tuple[str, str]:
-    """Return the headline and the advice."""
-    said = _diagnosis(exercise, found)
-    return headline_of(said), advice_of(said)
-
-
 def _diagnosis(exercise: ExerciseRecord, found: Findings) -> Diagnosis:
-    if names := _named(exercise, found):
+    listed = catalogue(exercise)
+    if names := tuple(listed[place] for place in found.mistakes):
         manner = Manner.HIDDEN if found.certain else Manner.HEDGED
         return Diagnosis((Matched(names, manner),), names, found.certain)
     if CHECKS[found.check] != "runs":

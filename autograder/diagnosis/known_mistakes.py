@@ -48,22 +48,23 @@ def one_number(exercise: ExerciseRecord) -> bool:
     """Return whether the exercise asks for a single number, which many calculations reach by accident."""
     if exercise.kind == "estimate":
         return True
-    asked = [(record.probe.inputs, record.expected.value) for record in exercise.cases]
-    return len(asked) == 1 and not any(True for _ in asked[0][0].leaves()) and (asked[0][1] is None or not asked[0][1].arrays)
+    if len(exercise.cases) != 1 or exercise.cases[0].probe.inputs.flat():
+        return False
+    asked = exercise.cases[0].expected.value
+    return asked is None or not asked.arrays
 
 
 def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Return the diagnosis of two known mistakes at once."""
     by_id = {known.id: known for known in exercise.known}
     pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
-    if not pairs:
+    if not pairs or one_number(exercise):  # many pairs reach one number by accident, so two mistakes would be the wrong story
         return None
     seen = [fingerprint(result.observation) for _, result in cases]
-    matching = [name for name in pairs if _pair_explains(name, cases, seen, _exact(cases, exercise.tolerance))]
+    tolerance = _exact(cases, exercise.tolerance)
+    matching = [name for name in pairs if _pair_explains(name, cases, seen, tolerance)]
     if not matching:
         return None
-    if one_number(exercise):
-        return None  # many pairs reach one number by accident, so two mistakes would nearly always be the wrong story
     both = [set(_parts(name)) for name in matching]
     common = set.intersection(*both)
     first = _parts(matching[0])
@@ -78,9 +79,8 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
         return found
     (matched,) = found.findings
     assert isinstance(matched, Matched)
-    if len(others) > MOST_OTHERS:
-        return replace(found, findings=(replace(matched, more=True),))
-    return replace(found, findings=(replace(matched, either=tuple(others)),))
+    beside = replace(matched, more=True) if len(others) > MOST_OTHERS else replace(matched, either=tuple(others))
+    return replace(found, findings=(beside,))
 
 
 def _parts(pair: str) -> list[str]:
@@ -111,11 +111,7 @@ def _wrong_in_value(result: CaseResult) -> bool:
 def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: bool) -> Diagnosis | None:
     """Match a right program or a listed mistake, with one small slip (`single`) or with two."""
     names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != single]
-    if (
-        not names
-        or (one_number(exercise) and not single)
-        or all(result.observation.failure is not None for _, result in cases if not result.passed)
-    ):
+    if not names or (one_number(exercise) and not single) or _all_raise(cases):
         return None
     fits, shown = np.ones(len(names), bool), np.zeros(len(names), bool)
     tolerance, lost = _exact(cases, exercise.tolerance), np.full(LENGTH, np.nan, np.float32)
@@ -137,8 +133,7 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
     left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # common slips are stored first, after fewer tries
     if left < LIKELY:
         return None
-    # what is judged of a design is coarse: many a program does the same
-    sure = left >= SURE and not exercise.behaviour and not (one_number(exercise) and not single)
+    sure = left >= SURE and not exercise.behaviour  # what is judged of a design is coarse: many a program does the same
     parts = names[found[0]].split(PAIR)
     if not sure and any(part.startswith(UNLISTED) for part in parts):
         return None  # such guesses are seldom right; the line where the numbers become wrong says more
@@ -148,25 +143,20 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
 def _only_lost(cases: Sequence[Case], tolerance: Tolerance) -> bool:
     """Whether every wrong entry of the results is NaN or infinite, and each in an array of the right shape."""
     for record, result in cases:
-        want, got = values(record.expected), values(result.observation)
         if result.passed:
             continue
+        want, got = values(record.expected), values(result.observation)
         if want.keys() != got.keys() or result.observation.failure is not None:
             return False
-        for path, value in want.items():
-            other = got[path]
-            if same_value(value, other, tolerance):
-                continue
-            if (
-                not isinstance(value, np.ndarray)
-                or not isinstance(other, np.ndarray)
-                or value.shape != other.shape
-                or other.dtype.kind != "f"
-            ):
-                return False
-            if not (np.isfinite(value) & ~np.isfinite(other))[~close(value, other, tolerance)].all():
-                return False
+        if not all(same_value(want[path], got[path], tolerance) or _is_lost(want[path], got[path], tolerance) for path in want):
+            return False
     return True
+
+
+def _is_lost(want: object, got: object, tolerance: Tolerance) -> bool:
+    if not isinstance(want, np.ndarray) or not isinstance(got, np.ndarray) or want.shape != got.shape or got.dtype.kind != "f":
+        return False
+    return bool((np.isfinite(want) & ~np.isfinite(got))[~close(want, got, tolerance)].all())
 
 
 def _is_of_result(mistake: Known | NearSlip) -> bool:
@@ -223,14 +213,13 @@ def worth(value: object) -> float:
 
 def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Match two mistakes that each explain some of the failing cases, while no other case contradicts either."""
-    useful = {}
-    for known in exercise.known:
-        hit = {i for i, case in enumerate(cases) if _shows(known.id, case, exercise.tolerance)}
-        if hit:
-            useful[known.id] = (known, hit)
+    shown = (
+        (known, {i for i, case in enumerate(cases) if _shows(known.id, case, exercise.tolerance)}) for known in exercise.known
+    )
+    useful = [(known, hit) for known, hit in shown if hit]
     failing = {i for i, (_, result) in enumerate(cases) if not result.passed}
     fits = []
-    for (one, hit_one), (two, hit_two) in itertools.combinations(useful.values(), 2):
+    for (one, hit_one), (two, hit_two) in itertools.combinations(useful, 2):
         touched = {i for i, (record, _) in enumerate(cases) if one.id in record.mistakes or two.id in record.mistakes}
         if hit_one | hit_two == failing == touched:
             fits.append((one, two))
@@ -247,13 +236,12 @@ def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | N
     Shapes that don't fit are no evidence.
     """
     failing = sum(not result.passed for _, result in cases)
-    best: tuple[int, Known] | None = None
-    for known in exercise.known:
-        shown = [case for case in cases if _shows(known.id, case, exercise.tolerance)]
-        explained = sum(_own_exception([case], known) for case in shown)
-        if 2 * explained > failing and (best is None or explained > best[0]):
-            best = (explained, known)
-    return named(cases, best[1], certain=False) if best else None
+
+    def explained(known: Known) -> int:
+        return sum(_own_exception([case], known) for case in cases if _shows(known.id, case, exercise.tolerance))
+
+    best = max(exercise.known, key=explained, default=None)
+    return named(cases, best, certain=False) if best is not None and 2 * explained(best) > failing else None
 
 
 def _explains(name: str, cases: Sequence[Case], tolerance: Tolerance) -> bool:
@@ -275,25 +263,28 @@ def _shows(name: str, case: Case, tolerance: Tolerance) -> bool:
 def named(cases: Sequence[Case], *names: Known | NearSlip, certain: bool = True) -> Diagnosis:
     """Return the diagnosis that these mistakes were made."""
     # if every failing case raises, a name is certain only if no other mistake raises the same exceptions
-    raised = all(result.observation.failure is not None for _, result in cases if not result.passed)
-    sure = certain and (not raised or (len(names) == 1 and _own_exception(cases, names[0])))
+    sure = certain and (not _all_raise(cases) or (len(names) == 1 and _own_exception(cases, names[0])))
     # another number often does the same in these cases, so beside a second mistake it is a guess
     sure = sure and not (len(names) > 1 and any(_is_number(known) for known in names))
     return Diagnosis((Matched(names, manner_of(cases) if sure else Manner.HEDGED),), names, sure)
 
 
 def _is_number(known: Known | NearSlip) -> bool:
-    """Return whether a mistake is a slip that writes one number for another."""
     return isinstance(known, NearSlip) and plain_slip(known.what).key == "slip.number"
 
 
 def manner_of(cases: Sequence[Case]) -> Manner:
     """Return how to tell certain mistakes: we know what came out, but not how it was written."""
-    seen = [result.observation for _, result in cases if not result.passed]
-    if all(one.failure is not None for one in seen):
+    if _all_raise(cases):
         return Manner.STOPS
-    estimated = len(cases) == 1 and not any(True for _ in cases[0][0].probe.inputs.leaves())
-    return Manner.NUMBER if estimated and all(one.value is None or one.value.is_number for one in seen) else Manner.RESULT
+    estimated = len(cases) == 1 and not cases[0][0].probe.inputs.flat()
+    seen = [result.observation.value for _, result in cases if not result.passed]
+    return Manner.NUMBER if estimated and all(value is None or value.is_number for value in seen) else Manner.RESULT
+
+
+def _all_raise(cases: Sequence[Case]) -> bool:
+    """Return whether every failing case ends without a value."""
+    return all(result.observation.failure is not None for _, result in cases if not result.passed)
 
 
 def _own_exception(cases: Sequence[Case], known: Known | NearSlip) -> bool:
@@ -306,7 +297,7 @@ def _own_exception(cases: Sequence[Case], known: Known | NearSlip) -> bool:
         if not seen.message or {name.partition("#")[0] for name in raisers} != {known.id}:
             return False
         if seen.type == "MemoryError":
-            if not any(failure is not None and _as_much(failure.message, seen.message) for failure in raisers.values()):
+            if not any(failure and _as_much(failure.message, seen.message) for failure in raisers.values()):
                 return False
         elif (slip := python_errors.raised(seen)) is not None and not slip.plain:
             return False
@@ -319,8 +310,8 @@ def _same_reason(one: Failure | None, two: Failure) -> bool:
 
 def _as_much(one: str, two: str) -> bool:
     """Return whether two messages name the same amount of memory, or the second half of it, as in single precision."""
-    sizes = [re.search(r"\d+", text) for text in (one, two)]
-    if sizes[0] is None or sizes[1] is None:
+    sizes = [int(found[0]) for text in (one, two) if (found := re.search(r"\d+", text))]
+    if len(sizes) < 2:
         return False
-    ratio = int(sizes[0][0]) / max(1, int(sizes[1][0]))
+    ratio = sizes[0] / max(1, sizes[1])
     return min(abs(ratio - 1), abs(ratio - 2)) < 0.05

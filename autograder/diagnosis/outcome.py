@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autograder.diagnosis.relations.same_array import leaves
 from autograder.judging.exercise import Tolerance
 from autograder.judging.judge import close, compare
 from autograder.judging.observation import Observation
@@ -15,8 +14,10 @@ Case = tuple[CaseRecord, CaseResult]
 
 
 def values(seen: Observation) -> dict[str, object]:
-    """Return the parts of the returned value by their paths."""
-    return {} if seen.value is None else dict(leaves(seen.value))
+    """Return the parts of the returned value by their paths: arrays, where plain numbers become 0-d, strings and None."""
+    if seen.value is None:
+        return {}
+    return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in seen.value.leaves()}
 
 
 def same_value(want: object, got: object, tolerance: Tolerance) -> bool:
@@ -58,16 +59,13 @@ def same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance) 
             return False
         same_kind = (mistake.failure.kind, mistake.failure.type) == (seen.failure.kind, seen.failure.type)
         return same_kind and (not mistake.failure.message or reason(mistake.failure.message) == reason(seen.failure.message))
-    if mistake.mutated and set(mistake.mutated) != set(seen.mutated) and _unchanged_value(mistake, seen, tolerance):
+    other_inputs = mistake.mutated and set(mistake.mutated) != set(seen.mutated)
+    # if the values agree too, only the changed inputs can tell them apart
+    if other_inputs and compare(Observation(mistake.value), Observation(seen.value), tolerance, (), finite=False) is None:
         return False
     if any((grad is None) != (seen.grads.get(name) is None) for name, grad in mistake.grads.items()):
         return False
     return compare(mistake, Observation(seen.value, seen.grads, mistake.mutated), tolerance, (), finite=False) is None
-
-
-def _unchanged_value(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
-    """Return whether the mistake's value equals the observed one, so that only the inputs it changes can tell them apart."""
-    return compare(Observation(mistake.value), Observation(seen.value), tolerance, (), finite=False) is None
 
 
 def reason(message: str) -> str:

@@ -1,8 +1,7 @@
 """Quote the learner's own code: a slip is found in a right program but told about the line that the learner wrote.
 
 In: a diagnosis and the text of the answer. Out: the diagnosis, in which each quoted piece of code occurs in the answer and has
-its
-line number. A quotation that does not occur in the answer is left out.
+its line number. A quotation that does not occur in the answer is left out.
 """
 
 import ast
@@ -13,12 +12,12 @@ from autograder.diagnosis.finding import Diagnosis, Fact, Matched, Mistake, fact
 from autograder.judging.records import NearSlip
 from autograder.mutants.source import Source, plain_slip
 
-_WRITTEN = {"slip.number": ("want", "got"), "slip.name": ("want", "got"), "slip.truth": ("want", "got")}
+_WRITTEN = ("slip.number", "slip.name", "slip.truth")  # each has what was written as `got`, and what belongs there as `want`
 
 
 def in_own_code(found: Diagnosis, source: Source) -> Diagnosis:
     """Tell every slip about the learner's own lines."""
-    lines = dict(_lines(source))
+    lines = _lines(source)
 
     def told(mistake: Mistake) -> Mistake:
         return replace(mistake, what=_own(mistake.what, lines)) if isinstance(mistake, NearSlip) else mistake
@@ -30,15 +29,15 @@ def in_own_code(found: Diagnosis, source: Source) -> Diagnosis:
     return replace(found, findings=findings, known=tuple(map(told, found.known)))
 
 
-def _lines(source: Source) -> Iterator[tuple[str, int | None]]:
-    """Yield each expression in the code with its line, or with None if it occurs on several lines."""
+def _lines(source: Source) -> dict[str, int | None]:
+    """Return the line of each expression in the code, or None if it occurs on several lines."""
     seen: dict[str, int | None] = {}
     for tree in source.trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.expr):
                 code = ast.unparse(node)
                 seen[code] = node.lineno if seen.get(code, node.lineno) == node.lineno else None
-    yield from seen.items()
+    return seen
 
 
 def _own(what: Fact, lines: dict[str, int | None]) -> Fact:
@@ -47,16 +46,15 @@ def _own(what: Fact, lines: dict[str, int | None]) -> Fact:
     code = next((code for code in _candidates(str(what["code"]), plain_slip(inner)) if code in lines), None)
     if code is None:
         return inner
-    line = lines[code]
-    return (
-        fact("slip.place", what=inner, code=code) if line is None else fact("slip.place.line", what=inner, code=code, line=line)
-    )
+    if (line := lines[code]) is None:
+        return fact("slip.place", what=inner, code=code)
+    return fact("slip.place.line", what=inner, code=code, line=line)
 
 
 def _candidates(code: str, slip: Fact) -> Iterator[str]:
     """Yield the code as a learner with this slip would write it, then as it is in the right program."""
     if slip.key in _WRITTEN:
-        want, got = (str(slip[name]) for name in _WRITTEN[slip.key])
+        want, got = str(slip["want"]), str(slip["got"])
         if code.count(want) == 1:
             yield code.replace(want, got)
     yield code

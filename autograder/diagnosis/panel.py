@@ -4,6 +4,7 @@ Every string is escaped here and nowhere else. Colours come from JupyterLab's th
 meaning depends on colour, because symbols and words say the same.
 """
 
+import functools
 import html
 import re
 import textwrap
@@ -62,16 +63,14 @@ def _with_code(text: str, code: Iterable[str]) -> str:
 
 
 def framed(body: str, status: str) -> str:
-    """Return HTML in the panel's frame, for messages before anything can be judged."""
+    """Return HTML in the panel's frame."""
     return f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {ACCENT[status]}">{body}</div>'
 
 
 def to_html(report: Report) -> str:
     """Return the panel as one self-contained `<div>`, without script, style sheet or network."""
     looks = _looks(report)
-    accent = ACCENT[looks]
     parts = [
-        f'<div class="attn-panel" role="status" style="{_FRAME};border-left:6px solid {accent}">',
         '<div style="display:flex;justify-content:space-between;gap:16px">'
         f"<b>{_badge(looks, WORD[looks])} &nbsp;{inline(report.title)}</b>"
         f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
@@ -83,13 +82,10 @@ def to_html(report: Report) -> str:
             '<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>"
         )
     if report.checks:
-        row = _row((STATE[state], name) for name, state in report.checks)
-        parts.append(f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">Checks in order: {row}</p>')
+        parts.append(_row("Checks in order", report.checks))
     if len(report.cases) > 1:
-        row = _row((STATE["pass" if ok else "fail"], name) for name, ok in report.cases)
-        parts.append(
-            f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{"Hidden tests" if report.hidden else "Inputs"}: {row}</p>'
-        )
+        cases = ((name, "pass" if ok else "fail") for name, ok in report.cases)
+        parts.append(_row("Hidden tests" if report.hidden else "Inputs", cases))
     if report.snippet:
         frame = f"overflow-x:auto;margin:3px 0 6px;padding:6px 10px;border:1px solid {_LINE};border-radius:3px;background:none"
         pasted = f'<pre style="{frame}">{html.escape(report.snippet)}</pre>'
@@ -97,16 +93,16 @@ def to_html(report: Report) -> str:
     if report.notes:
         items = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
         parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
-    for level, hint in enumerate(report.hints):
-        parts.append(_details(f"Hint {level + 1}: {HINT[level]}", f"<p style='margin:2px 0 2px 16px'>{inline(hint)}</p>"))
+    folded = [(f"Hint {level + 1}: {HINT[level]}", hint) for level, hint in enumerate(report.hints)]
     if report.change:
-        parts.append(_details("Show the change", f"<p style='margin:2px 0 2px 16px'>{inline(report.change)}</p>"))
+        folded.append(("Show the change", report.change))
+    parts += [_details(title, f"<p style='margin:2px 0 2px 16px'>{inline(text)}</p>") for title, text in folded]
     if report.following:
         links = [_link(text, to) for text, to in report.following]
         parts.append(f'<p style="margin:8px 0 2px">{" · ".join(links)}</p>')
     if report.effort:
         parts.append(f'<p style="margin:6px 0 0;font-size:90%;color:{_FAINT}">{inline(report.effort)}</p>')
-    return "".join(parts) + "</div>"
+    return framed("".join(parts), looks)
 
 
 def _looks(report: Report) -> str:
@@ -122,28 +118,23 @@ def to_text(report: Report, *, width: int = 88) -> str:
     """
     looks = _looks(report)
     lines = [f"{SYMBOL[looks]} {report.title} · {WORD[looks]} · {_number(report.score)} / {_number(report.points)}"]
+    wrap = functools.partial(textwrap.wrap, width=width, initial_indent="  ", subsequent_indent="  ")
     for text in (report.headline, report.advice, report.detail):
-        if text:
-            lines += textwrap.wrap(plain(text), width, initial_indent="  ", subsequent_indent="  ")
+        lines += wrap(plain(text))
     for grid in report.grids:
         lines += ["", f"  {grid.title}", *(f"    {row}" for row in _grid_rows(grid))]
     if report.checks:
         lines += ["", "  checks: " + "  ".join(f"{STATE[state]} {name}" for name, state in report.checks)]
     if len(report.cases) > 1:
-        lines.append(
-            f"  {'hidden tests' if report.hidden else 'inputs'}: "
-            + "  ".join(f"{'✓' if ok else '✗'} {name}" for name, ok in report.cases)
-        )
+        cases = "  ".join(f"{STATE['pass' if ok else 'fail']} {name}" for name, ok in report.cases)
+        lines.append(f"  {'hidden tests' if report.hidden else 'inputs'}: {cases}")
     if report.snippet:
         lines += ["", "  smallest failing input:", *(f"    {line}" for line in report.snippet.splitlines())]
     lines += [f"  warned: {note}" for note in report.notes]
     if report.following:
         lines.append("  " + " · ".join(plain(text) for text, _ in report.following))
     if report.hints and not report.known and report.status != "todo":
-        lines += [
-            "",
-            *textwrap.wrap("hint: " + plain(report.hints[0]), width, initial_indent="  ", subsequent_indent="  "),
-        ]
+        lines += ["", *wrap("hint: " + plain(report.hints[0]))]
     if report.change:
         lines += ["", f"  {_ASK_FOR_CHANGE}"]
     if report.effort:
@@ -157,19 +148,12 @@ def overview_html(row: Mapping[str, Any]) -> str:
     lines, asked = [], row.get("questions", ())
     for exercise in row["exercises"]:
         told = f'<span style="color:{_FAINT}">{inline(_told(exercise))}</span>' if _told(exercise) else ""
-        lines.append(
-            f'<div style="display:flex;gap:12px;margin:5px 0"><div style="flex:none;width:8em">'
-            f"{_badge(exercise['status'], WORD[exercise['status']])}</div>"
-            f'<div style="flex:auto"><code>{html.escape(exercise["id"])}</code> {told}</div>'
-            f'<div style="white-space:nowrap">{_number(exercise["score"])} / {_number(exercise["points"])}</div></div>'
-        )
+        badge = _badge(exercise["status"], WORD[exercise["status"]])
+        points = f"{_number(exercise['score'])} / {_number(exercise['points'])}"
+        lines.append(_standing(badge, f"<code>{html.escape(exercise['id'])}</code> {told}", points))
     for question in asked:
         badge = _badge("noted", "answered") if question["answered"] else _badge("todo", "open")
-        lines.append(
-            f'<div style="display:flex;gap:12px;margin:5px 0"><div style="flex:none;width:8em">{badge}</div>'
-            f'<div style="flex:auto">{_link(question["title"], question["link"])}</div>'
-            f'<div style="white-space:nowrap">in words</div></div>'
-        )
+        lines.append(_standing(badge, _link(question["title"], question["link"]), "in words"))
     if said := open_words(asked):
         lines.append(f'<p style="margin:8px 0 2px">{html.escape(said)}. {_SAVED}</p>')
     return (
@@ -179,6 +163,13 @@ def overview_html(row: Mapping[str, Any]) -> str:
         f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
         f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
         f"{''.join(lines)}</div>"
+    )
+
+
+def _standing(badge: str, what: str, points: str) -> str:
+    return (
+        f'<div style="display:flex;gap:12px;margin:5px 0"><div style="flex:none;width:8em">{badge}</div>'
+        f'<div style="flex:auto">{what}</div><div style="white-space:nowrap">{points}</div></div>'
     )
 
 
@@ -216,10 +207,11 @@ def _badge(status: str, word: str) -> str:
     return f'<span style="{style}">{SYMBOL[status]} {word}</span>'
 
 
-def _row(items: Iterable[tuple[str, str]]) -> str:
-    """Return symbols and names in a line that may break only between pairs."""
+def _row(title: str, items: Iterable[tuple[str, str]]) -> str:
+    """Return names with the symbols of their states, in a line that may break only between pairs."""
     style = "white-space:nowrap;margin-right:10px"
-    return " ".join(f'<span style="{style}">{symbol} {html.escape(name)}</span>' for symbol, name in items)
+    row = " ".join(f'<span style="{style}">{STATE[state]} {html.escape(name)}</span>' for name, state in items)
+    return f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{title}: {row}</p>'
 
 
 def _link(text: str, to: str) -> str:

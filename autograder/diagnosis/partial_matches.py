@@ -34,23 +34,21 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
     """
     parts: list[tuple[str, Known | Fact]] = []
     paths = dict.fromkeys(path for record, _ in cases for path in values(record.expected))
-    wrong_paths = [path for path in paths if any(wrong_at(path, case, exercise.tolerance) for case in cases)]
-    for path in wrong_paths:
-        part = _part(exercise, path, cases, vague)
-        if part is None:
-            return None
-        parts.append((path, part))
+    for path in paths:
+        if any(wrong_at(path, case, exercise.tolerance) for case in cases):
+            if (part := _part(exercise, path, cases, vague)) is None:
+                return None
+            parts.append((path, part))
     if not parts:
         return _gradient(exercise, cases)
     if (same := _same_relation(exercise, parts, cases)) is not None:
         parts = [(path, same) for path, _ in parts]
     names = list(dict.fromkeys(part for _, part in parts if isinstance(part, Known)))
-    single = len(paths) == 1
     sure = len(names) < 2 or all(_worth(cases, [path for path, part in parts if part == name]) >= SURE for name in names)
     said: list[Finding] = []
     for part in dict.fromkeys(part for _, part in parts):
         at = tuple(path for path, other in parts if other == part)
-        whole = single or len(at) == len(paths)
+        whole = len(at) == len(paths)
         if whole and isinstance(part, Known):
             said.append(Matched((part,), manner_of(cases) if sure else Manner.HEDGED))
         else:
@@ -63,8 +61,11 @@ def _same_relation(exercise: ExerciseRecord, parts: Sequence[tuple[str, Known | 
     if len({part for _, part in parts}) < 2 or not any(isinstance(part, Fact) for _, part in parts):
         return None
     found = [part if isinstance(part, Fact) else _relation(exercise, path, cases, vague=False) for path, part in parts]
-    loose = {_without_count(relation) if relation is not None else None for relation in found}
-    return loose.pop() if len(loose) == 1 else None
+    return _only({_without_count(relation) if relation is not None else None for relation in found})
+
+
+def _only(found: set[Fact | None]) -> Fact | None:
+    return found.pop() if len(found) == 1 else None
 
 
 def _without_count(relation: Fact) -> Fact:
@@ -78,8 +79,7 @@ def _without_count(relation: Fact) -> Fact:
 def _one_call(cases: Sequence[Case], paths: Sequence[str], tolerance: Tolerance) -> Fact | None:
     """Return the call of a class that returns all wrong parts at `paths`, wherever it is in the script; None if several do."""
     wrong = [(record, path) for path in paths for record, result in cases if wrong_at(path, (record, result), tolerance)]
-    found = {called[1] if (called := call_at(record.probe.inputs, path)) is not None else None for record, path in wrong}
-    return found.pop() if len(found) == 1 else None
+    return _only({called[1] if (called := call_at(record.probe.inputs, path)) is not None else None for record, path in wrong})
 
 
 def _worth(cases: Sequence[Case], paths: Sequence[str]) -> float:
@@ -110,11 +110,10 @@ def _relation(exercise: ExerciseRecord, path: str, cases: Sequence[Case], *, vag
 
 def _known_at(name: str, path: str, case: Case, tolerance: Tolerance) -> bool:
     """Return whether the mistake gives what was observed at `path`, whether that is right or wrong."""
-    mistake, got = case[0].mistakes.get(name, case[0].expected), values(case[1].observation)
-    if path not in got:
-        return path not in values(mistake)
-    would = values(mistake)
-    return path in would and same_value(would[path], got[path], tolerance)
+    would, got = values(case[0].mistakes.get(name, case[0].expected)), values(case[1].observation)
+    if path not in got or path not in would:
+        return path not in got and path not in would
+    return same_value(would[path], got[path], tolerance)
 
 
 def _related(want: object, got: object, record: CaseRecord, exercise: ExerciseRecord) -> Iterator[Fact]:
@@ -131,9 +130,9 @@ def _common(each: Sequence[Iterator[Fact]], *, vague: bool) -> Fact | None:
     left = [relation for relation in dict.fromkeys(first) if vague or relation.key not in VAGUE]
     open_count = [_without_count(relation) for relation in left]
     for other in others:
-        if not left and not open_count:
+        if not open_count:
             break
-        found = dict.fromkeys(other)
+        found = set(other)
         left = [relation for relation in left if relation in found]
         open_count = [relation for relation in open_count if relation in {*map(_without_count, found)}]
     return next(iter((*left, *open_count)), None)
@@ -141,9 +140,8 @@ def _common(each: Sequence[Iterator[Fact]], *, vague: bool) -> Fact | None:
 
 def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Explain the gradients of an answer whose values are all right."""
-    names = dict.fromkeys(name for record, _ in cases for name in record.expected.grads)
     said: list[Finding] = []
-    for name in names:
+    for name in dict.fromkeys(name for record, _ in cases for name in record.expected.grads):
         pairs = [(record.expected.grads.get(name), result.observation.grads.get(name), record) for record, result in cases]
         both = [(want, got, record) for want, got, record in pairs if want is not None and got is not None]
         if len(both) < sum(want is not None for want, _, _ in pairs):
@@ -178,19 +176,17 @@ def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | 
         if _same(got, want, wide):
             return None  # a rounding error also equals the sum of any two mistakes that cancel
         options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
-        shapes = [a.shape for a in want]
-        fitting = {name: a for name, a in options.items() if a is not None and [x.shape for x in a] == shapes}
+        fitting = {name: a for name, a in options.items() if a and [x.shape for x in a] == [x.shape for x in want]}
         rows.append((want, got, {name: a for name, a in fitting.items() if not _same(a, want, exercise.tolerance)}))
     common = [known for known in exercise.known if all(known.id in options for _, _, options in rows)]
     if sum(a.size for want, _, _ in rows for a in want) < ENOUGH and len(rows) < 2:
         return None
-    fits = []
-    for one, two in itertools.combinations_with_replacement(common, 2):
-        if one is not two and (_all(rows, one, two, np.multiply, wide) or _all(rows, one, two, np.add, wide)):
-            fits.append((one, two))
-    if len(fits) != 1:
-        return None
-    return named(failing, *fits[0])
+    fits = [
+        (one, two)
+        for one, two in itertools.combinations(common, 2)
+        if _all(rows, one, two, np.multiply, wide) or _all(rows, one, two, np.add, wide)
+    ]
+    return named(failing, *fits[0]) if len(fits) == 1 else None
 
 
 def _same(one: Sequence[Array], two: Sequence[Array], tolerance: Tolerance) -> bool:
@@ -198,13 +194,12 @@ def _same(one: Sequence[Array], two: Sequence[Array], tolerance: Tolerance) -> b
     return all(bool(close(a, b, tolerance).all()) for a, b in zip(one, two, strict=True))
 
 
-def _all(
-    rows: Sequence[tuple[list[Array], list[Array], dict[str, list[Array]]]],
-    one: Known,
-    two: Known,
-    join: np.ufunc,
-    tolerance: Tolerance,
-) -> bool:
+# of a case: what is right, what was returned, and what each mistake gives
+Row = tuple[list[Array], list[Array], dict[str, list[Array]]]
+
+
+def _all(rows: Sequence[Row], one: Known, two: Known, join: np.ufunc, tolerance: Tolerance) -> bool:
+    """Return whether the two mistakes together give what was returned, in every case and output."""
     with np.errstate(all="ignore"):
         return all(
             bool(close(join(a, b), join(g, w), tolerance).all())

@@ -91,9 +91,10 @@ def clause(mistake: Mistake) -> str:
     return mistake.says if isinstance(mistake, Known) else say(_fact_of(mistake))
 
 
-def clauses(mistakes: Sequence[Mistake]) -> str:
+def clauses(mistakes: Sequence[Mistake], *, brief: bool = False) -> str:
     """Say several mistakes so that together they complete "You …"."""
-    return _joined(mistakes, brief=False)
+    told = [briefly(mistake) if brief else clause(mistake) for mistake in mistakes]
+    return _word("join.and_you").join(dict.fromkeys(told))
 
 
 def briefly(mistake: Mistake) -> str:
@@ -138,8 +139,7 @@ def advice_of(diagnosis: Diagnosis) -> str:
 def change_of(diagnosis: Diagnosis) -> str:
     """Say which change of the learner's code passes the checks, for a learner who asks; "" if there is none."""
     edits = [edit for finding in diagnosis.findings if isinstance(finding, Repaired) for edit in _in_order(finding.edits)]
-    words = _words.get()
-    changes = [_fill(words[f"{edit.key}.change"], dict(edit.values)) for edit in edits if f"{edit.key}.change" in words]
+    changes = [_word(f"{edit.key}.change", **dict(edit.values)) for edit in edits if f"{edit.key}.change" in _words.get()]
     return _word("repaired.change", changes=" ".join(changes)) if changes else ""
 
 
@@ -164,7 +164,7 @@ def _sentence(finding: Finding) -> str:
         case InGradient(name, relation):
             return _word("in_gradient", name=name, told=say(relation))
         case Repaired(edits, left):
-            told = _word("repaired.left", told=_joined(left, brief=True)) if left else ""
+            told = _word("repaired.left", told=clauses(left, brief=True)) if left else ""
             return " ".join(filter(None, [*_edits(edits[:1] if left else edits), told]))
         case Departed(lines):
             return say(Fact("departed", (("lines", lines),)))
@@ -188,31 +188,19 @@ def _edits(edits: Sequence[Fact]) -> Iterator[str]:
 
 
 def _matched(finding: Matched) -> str:
-    told = _joined(finding.mistakes, brief=len(finding.mistakes) > 1)
+    told = clauses(finding.mistakes, brief=len(finding.mistakes) > 1)
     if finding.either:
         told += _word("lead.either", told=_word("join.or").join(map(briefly, finding.either)))
-    sentence = _word(_lead(finding), told=told)
+    seen = len(finding.mistakes) == 1 and _is_of_result(finding.mistakes[0])  # then "as if" is not needed
+    manner = Manner.DONE if seen and finding.manner in (Manner.RESULT, Manner.NUMBER, Manner.STOPS) else finding.manner
+    sentence = _word(manner.value, told=told)
     return f"{sentence} {_word('lead.something_else')}" if finding.more else sentence
-
-
-def _lead(finding: Matched) -> str:
-    """Return the key of the sentence around mistakes. A mistake visible in the result needs no "as if"."""
-    seen = len(finding.mistakes) == 1 and _is_of_result(finding.mistakes[0])
-    return (Manner.DONE if seen and finding.manner in _AS_IF else finding.manner).value
-
-
-_AS_IF = (Manner.RESULT, Manner.NUMBER, Manner.STOPS)
 
 
 def _is_of_result(mistake: Mistake) -> bool:
     if isinstance(mistake, Known):
         return mistake.says.startswith(_word("author.returned"))
     return isinstance(mistake, NearSlip) and plain_slip(mistake.what).key.startswith("slip.returned")
-
-
-def _joined(mistakes: Sequence[Mistake], *, brief: bool) -> str:
-    told = [briefly(mistake) if brief else clause(mistake) for mistake in mistakes]
-    return _word("join.and_you").join(dict.fromkeys(told))
 
 
 def _in_outputs(finding: InOutputs) -> str:
@@ -270,9 +258,7 @@ class _Gaps(string.Formatter):
     """Fills each gap by the type of its value: facts are said, and tuples are joined as the gap's format asks."""
 
     def get_value(self, key: int | str, args: object, kwargs: Mapping[str, object]) -> object:
-        if key in kwargs:
-            return kwargs[str(key)]
-        return _words.get()[str(key)]  # a fixed word from the catalogue
+        return kwargs[str(key)] if key in kwargs else _words.get()[str(key)]  # a fixed word from the catalogue
 
     def format_field(self, value: object, format_spec: str) -> str:
         if format_spec == "question":  # the question that follows a fact's sentence
@@ -292,13 +278,13 @@ class _Gaps(string.Formatter):
         return str(format(value, format_spec))
 
 
-_QUOTES = {"code": ("join.list", "quote.code"), "code_and": ("join.and", "quote.code"), "cases": ("join.and", "quote.case")}
-_JOINS = {"list": "join.list", "and": "join.and", "or": "join.or_in"}
+_LISTS = {  # what stands between the entries, and the sentence that quotes each
+    "list": ("join.list", ""), "and": ("join.and", ""), "or": ("join.or_in", ""), "code": ("join.list", "quote.code"),
+    "code_and": ("join.and", "quote.code"), "cases": ("join.and", "quote.case"),
+}  # fmt: skip
 
 
 def _listed(values: Sequence[object], how: str) -> str:
+    join, quote = _LISTS[how]
     texts = [say(value) if isinstance(value, Fact) else str(value) for value in values]
-    if how in _JOINS:
-        return _word(_JOINS[how]).join(texts)
-    join, quote = _QUOTES[how]
-    return _word(join).join(text if text == "…" else _word(quote, text=text) for text in texts)
+    return _word(join).join(_word(quote, text=text) if quote and text != "…" else text for text in texts)

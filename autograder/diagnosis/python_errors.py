@@ -94,13 +94,11 @@ _RAISED = (
 
 def raised(failure: Failure) -> Slip | None:
     """Return what an exception says about the code, in a learner's words, or None."""
-    if failure.type == "TypeError" and failure.line is not None and "missing" in failure.message:
-        match = re.search(r"missing (\d+ required \S+ arguments?: .*)", failure.message)
-        if match is not None:
+    if failure.type == "TypeError" and failure.line is not None:
+        if (match := re.search(r"missing (\d+ required \S+ arguments?: .*)", failure.message)) is not None:
             return Slip(fact("raised.missing_argument", what=match[1]), True)
-    if failure.type == "TypeError" and failure.line is not None:  # if the line lacks the name, the answer itself was called
         match = re.search(r"\b(\w+)\(\) got an unexpected keyword argument '(\w+)'", failure.message)
-        if match is not None and f"{match[1]}(" in failure.line[1]:
+        if match is not None and f"{match[1]}(" in failure.line[1]:  # else the answer itself was called
             return Slip(fact("raised.other_argument", called=match[1], name=match[2]), True)
     if (rows := _rows_paired(failure) or _turned(failure)) is not None:
         return rows
@@ -134,9 +132,7 @@ def _rows_paired(failure: Failure) -> Slip | None:
     """Return the slip in `return (Q * K).sum(-1)`, or that divided by a number: an entrywise product of shapes that don't fit."""
     unfit = re.search(r"must match the size of tensor b|could not be broadcast together", failure.message)
     found = _ENTRIES.fullmatch(failure.line[1]) if unfit and failure.line else None
-    if found is None:
-        return None
-    return Slip(fact("raised.rows_paired", one=found[1], two=found[2]), True)
+    return Slip(fact("raised.rows_paired", one=found[1], two=found[2]), True) if found else None
 
 
 def _turned(failure: Failure) -> Slip | None:
@@ -161,26 +157,20 @@ def returned(mismatch: Mismatch) -> Slip | None:
     assert isinstance(got, Fact)
     where = fact("in_output", path=mismatch.path) if mismatch.path else ""
     arrays = (_A_TENSOR, _AN_ARRAY)
-    if got == _NONE:
-        return Slip(fact("returned.nothing", where=where))
-    if _sequence(want) == "tuple" and got in arrays:
-        return Slip(fact("returned.one_for_several", want=want))
-    if _sequence(got) == "tuple" and want in arrays:
-        return Slip(fact("returned.several_for_one", got=got))
-    if (want, got) == (_AN_ARRAY, _A_TENSOR):
-        return Slip(fact("returned.tensor_for_array", where=where))
-    if (want, got) == (_A_TENSOR, _AN_ARRAY):
-        return Slip(fact("returned.array_for_tensor", where=where))
-    if _sequence(got) == "list" and want in arrays:
-        maker = "torch.stack" if want == _A_TENSOR else "np.stack"
-        return Slip(fact("returned.list", where=where, want=want, maker=maker))
-    if got in _NUMBERS and want in arrays:
-        return Slip(fact("returned.number_for_array", where=where, want=want))
-    if want in _NUMBERS and got in arrays:
-        return Slip(fact("returned.array_for_number", where=where, got=got))
-    if got in _CALLABLE:
-        return Slip(fact("returned.function"))
-    return Slip(fact("returned.other", where=where, want=want, got=got))
+    maker = "torch.stack" if want == _A_TENSOR else "np.stack"
+    rows = (
+        (got == _NONE, fact("returned.nothing", where=where)),
+        (_sequence(want) == "tuple" and got in arrays, fact("returned.one_for_several", want=want)),
+        (_sequence(got) == "tuple" and want in arrays, fact("returned.several_for_one", got=got)),
+        ((want, got) == (_AN_ARRAY, _A_TENSOR), fact("returned.tensor_for_array", where=where)),
+        ((want, got) == (_A_TENSOR, _AN_ARRAY), fact("returned.array_for_tensor", where=where)),
+        (_sequence(got) == "list" and want in arrays, fact("returned.list", where=where, want=want, maker=maker)),
+        (got in _NUMBERS and want in arrays, fact("returned.number_for_array", where=where, want=want)),
+        (want in _NUMBERS and got in arrays, fact("returned.array_for_number", where=where, got=got)),
+        (got in _CALLABLE, fact("returned.function")),
+        (True, fact("returned.other", where=where, want=want, got=got)),
+    )
+    return Slip(next(what for holds, what in rows if holds))
 
 
 def _sequence(kind: Fact) -> object:
@@ -193,7 +183,6 @@ def in_any(cases: Iterable[CaseResult]) -> Fact | None:
     for case in cases:
         if case.mismatch is not None and case.mismatch.check in ("runs", "kind"):
             failure = case.observation.failure
-            slip = raised(failure) if failure is not None else returned(case.mismatch)
-            if slip is not None:
+            if (slip := raised(failure) if failure is not None else returned(case.mismatch)) is not None:
                 return fact("on_case", case=case.name, what=slip.what)
     return None

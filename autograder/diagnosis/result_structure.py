@@ -17,6 +17,7 @@ from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, PlainNode
 
+Entries = tuple[EncodedValue, ...]
 Off = Callable[[EncodedValue, EncodedValue], EncodedValue | None]
 Explain = Callable[[ExerciseRecord, Sequence[CaseResult]], Diagnosis | None]
 
@@ -36,11 +37,8 @@ def unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: 
     """Remove a wrong structure and return what then explains the failing cases. `explain` diagnoses the unwrapped results."""
     for wrapping in _wrappings(exercise.cases, results):
         seen = [_off(wrapping, record, result.observation) for record, result in zip(exercise.cases, results, strict=True)]
-        if all(one is result.observation for one, result in zip(seen, results, strict=True)):
-            continue
-        if wrapping.everywhere and any(
-            one is result.observation and not result.passed for one, result in zip(seen, results, strict=True)
-        ):
+        without = [result for one, result in zip(seen, results, strict=True) if one is result.observation]
+        if len(without) == len(seen) or (wrapping.everywhere and not all(result.passed for result in without)):
             continue
         inner = judge(exercise, seen).cases
         if all(case.passed for case in inner):
@@ -57,10 +55,8 @@ def _off(wrapping: Wrapping, record: CaseRecord, seen: Observation) -> Observati
     if seen.value is None or record.expected.value is None or (wrapping.doubles and not in_double(record)):
         return seen
     value = wrapping.off(seen.value, record.expected.value)
-    if value is None:
-        return seen
-    grads = seen.grads or record.expected.grads  # none were computed for a result of the wrong shape
-    return replace(seen, value=value, grads=grads)
+    # no gradients were computed for a result of the wrong shape
+    return seen if value is None else replace(seen, value=value, grads=seen.grads or record.expected.grads)
 
 
 def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Iterator[Wrapping]:
@@ -69,16 +65,7 @@ def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> It
         want, got = record.expected.value, result.observation.value
         if not result.passed and want is not None and got is not None:
             yield from _of_sequence(want, got)
-            yield Wrapping(fact("wrapped.number"), _plain)
-            yield Wrapping(fact("wrapped.array_for_tensor"), _as_kind("tensor"))
-            yield Wrapping(fact("wrapped.tensor_for_array"), _as_kind("array"))
-            yield Wrapping(fact("wrapped.numbers_for_truth"), _truth)
-            yield Wrapping(fact("wrapped.additive_for_truth"), _additive)
-            yield Wrapping(fact("wrapped.whole_for_floating"), _cast("f"))
-            yield Wrapping(fact("wrapped.floating_for_whole"), _cast("i"))
-            yield Wrapping(fact("wrapped.single_for_double"), _double, doubles=True)
-            yield Wrapping(fact("wrapped.axis_more"), _axes(more=True), everywhere=True)
-            yield Wrapping(fact("wrapped.axis_less"), _axes(more=False), everywhere=True)
+            yield from _ALWAYS
             return
 
 
@@ -94,12 +81,10 @@ def _of_sequence(want: EncodedValue, got: EncodedValue) -> Iterator[Wrapping]:
         return
     if asked is None and len(inside) <= 6:
         for place in range(len(inside)):
-            many = fact("wrapped.several", count=len(inside))
-            yield Wrapping(many, _item(place))
+            yield Wrapping(fact("wrapped.several", count=len(inside)), _item(place))
     if asked is not None and 2 <= len(inside) == len(asked) <= 4:
-        for order in itertools.permutations(range(len(inside))):
-            if order != tuple(range(len(inside))):
-                yield Wrapping(fact("wrapped.order"), _ordered(order), alone=True)
+        for order in itertools.islice(itertools.permutations(range(len(inside))), 1, None):  # the first is the order as it is
+            yield Wrapping(fact("wrapped.order"), _ordered(order), alone=True)
     if asked is not None and len(inside) == len(asked) + 1:
         for place in reversed(range(len(inside))):
             surplus = fact("wrapped.surplus", got=len(inside), want=len(asked), place=place + 1)
@@ -125,16 +110,6 @@ def _joined(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
     return ArrayNode(made.astype(right.dtype) if made.dtype.kind == right.dtype.kind else made, want.kind)
 
 
-def _ordered(order: Sequence[int]) -> Off:
-    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
-        inside, asked = got.entries, want.entries
-        if inside is None or asked is None or len(inside) != len(order) or len(asked) != len(order):
-            return None
-        return Container(tuple(inside[at] for at in order), "tuple")
-
-    return off
-
-
 def _item(place: int) -> Off:
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         inside = got.entries
@@ -143,14 +118,24 @@ def _item(place: int) -> Off:
     return off
 
 
-def _without(place: int) -> Off:
+def _entries(choose: Callable[[Entries, int], Entries | None]) -> Off:
+    """Return an `off` that replaces the entries of a tuple by those that `choose` returns, given how many are asked for."""
+
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
-        inside, asked = got.entries, want.entries
-        if inside is None or asked is None or len(inside) != len(asked) + 1:
+        if got.entries is None or want.entries is None:
             return None
-        return Container((*inside[:place], *inside[place + 1 :]), "tuple")
+        chosen = choose(got.entries, len(want.entries))
+        return Container(chosen, "tuple") if chosen is not None else None
 
     return off
+
+
+def _ordered(order: Sequence[int]) -> Off:
+    return _entries(lambda inside, asked: tuple(inside[at] for at in order) if len(inside) == asked == len(order) else None)
+
+
+def _without(place: int) -> Off:
+    return _entries(lambda inside, asked: (*inside[:place], *inside[place + 1 :]) if len(inside) == asked + 1 else None)
 
 
 # ------------------------------------------------------------------------------------------ leaves
@@ -215,9 +200,6 @@ def _axes(more: bool) -> Off:
     return _each(change)
 
 
-_truth, _additive, _double = _each(_truth_of), _each(_additive_of), _each(_double_of)
-
-
 def _as_kind(kind: str) -> Off:
     def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         other = "array" if kind == "tensor" else "tensor"
@@ -236,3 +218,17 @@ def _plain(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
 def _number(leaf: EncodedValue) -> EncodedValue:
     single = isinstance(leaf, ArrayNode) and leaf.content.size == 1 and leaf.content.dtype.kind in "iuf"
     return PlainNode(leaf.content.item()) if single else leaf
+
+
+_ALWAYS = (
+    Wrapping(fact("wrapped.number"), _plain),
+    Wrapping(fact("wrapped.array_for_tensor"), _as_kind("tensor")),
+    Wrapping(fact("wrapped.tensor_for_array"), _as_kind("array")),
+    Wrapping(fact("wrapped.numbers_for_truth"), _each(_truth_of)),
+    Wrapping(fact("wrapped.additive_for_truth"), _each(_additive_of)),
+    Wrapping(fact("wrapped.whole_for_floating"), _cast("f")),
+    Wrapping(fact("wrapped.floating_for_whole"), _cast("i")),
+    Wrapping(fact("wrapped.single_for_double"), _each(_double_of), doubles=True),
+    Wrapping(fact("wrapped.axis_more"), _axes(more=True), everywhere=True),
+    Wrapping(fact("wrapped.axis_less"), _axes(more=False), everywhere=True),
+)

@@ -3,14 +3,15 @@
 In: the cases and their verdicts. Out: a fact, or None.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from autograder.diagnosis.finding import Fact, fact
 from autograder.judging.records import CaseRecord, CaseResult
 from autograder.judging.script import Call, Script, encoded_script
-from autograder.judging.values import Array, ArrayNode, PlainNode
+from autograder.judging.values import Array, ArrayNode, EncodedValue, PlainNode
 
 
 def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Fact | None:
@@ -47,83 +48,75 @@ def _listed(records: Sequence[CaseRecord]) -> Fact:
 
 
 def _features(record: CaseRecord) -> dict[Fact, None]:
-    """Return the facts about the inputs of a case."""
-    found: dict[Fact, None] = {}
+    """Return the facts about the inputs of a case, in order."""
     script = encoded_script(record.probe.inputs)
-    if script is not None:
-        return _of_script(script)
-    arrays: dict[str, Array] = {}
-    for name, node in record.probe.inputs.items().items():
+    return dict.fromkeys(_of_script(script) if script is not None else _of_inputs(record.probe.inputs.items()))
+
+
+def _of_inputs(inputs: dict[str, EncodedValue]) -> Iterator[Fact]:
+    for name, node in inputs.items():
         if isinstance(node, ArrayNode):
-            array = arrays[name] = node.content
-            found[fact("feature.axis" if array.ndim == 1 else "feature.axes", name=name, number=array.ndim)] = None
-            found |= dict.fromkeys(
-                fact("feature.length_one", name=name, axis=axis) for axis in range(-array.ndim, 0) if array.shape[axis] == 1
-            )
-            found |= dict.fromkeys(
-                fact("feature.longer", name=name, axis=axis) for axis in range(-array.ndim, 0) if array.shape[axis] > 1
-            )
-            found |= dict.fromkeys(fact("feature.empty", name=name) for _ in range(array.size == 0))
-            found[fact("feature.dtype", name=name, dtype=str(array.dtype))] = None
-            found |= _of_numbers(name, array)
+            yield from _of_array(name, node.content)
         elif node.is_number:
             number = float(node.content)
-            found[fact("feature.number", name=name, number=number)] = None
-            found |= dict.fromkeys([fact("feature.positive", name=name)] if number > 0 else [])
-            found |= dict.fromkeys([fact("feature.more_than_one", name=name)] if number > 1 else [])
-        elif isinstance(node, PlainNode):
-            found[fact("feature.none" if node.content is None else "feature.given", name=name)] = None
+            yield fact("feature.number", name=name, number=number)
+            if number > 0:
+                yield fact("feature.positive", name=name)
+            if number > 1:
+                yield fact("feature.more_than_one", name=name)
+        elif isinstance(node, PlainNode) and node.content is None:
+            yield fact("feature.none", name=name)
             continue
-        found[fact("feature.given", name=name)] = None
-    found |= _of_lengths(arrays)
-    return found
+        yield fact("feature.given", name=name)
+    rows = {
+        name: node.content.shape[-2] for name, node in inputs.items() if isinstance(node, ArrayNode) and node.content.ndim >= 2
+    }
+    for one, two in itertools.combinations(rows, 2):
+        how = "as_many" if rows[one] == rows[two] else "fewer" if rows[one] < rows[two] else "more"
+        yield fact(f"feature.rows.{how}", one=one, two=two)
 
 
-def _of_numbers(name: str, array: Array) -> dict[Fact, None]:
+def _of_array(name: str, array: Array) -> Iterator[Fact]:
+    yield fact("feature.axis" if array.ndim == 1 else "feature.axes", name=name, number=array.ndim)
+    axes = range(-array.ndim, 0)
+    yield from (fact("feature.length_one", name=name, axis=axis) for axis in axes if array.shape[axis] == 1)
+    yield from (fact("feature.longer", name=name, axis=axis) for axis in axes if array.shape[axis] > 1)
     if not array.size:
-        return {}
+        yield fact("feature.empty", name=name)
+    yield fact("feature.dtype", name=name, dtype=str(array.dtype))
+    if array.size:
+        yield from (fact(f"feature.{which}", name=name) for which in _of_numbers(array))
+
+
+def _of_numbers(array: Array) -> Iterator[str]:
+    """Yield the features, by the ends of their keys, of the entries of an array that has some."""
     if array.dtype.kind == "b":
-        full, empty = fact("feature.true", name=name), fact("feature.false.somewhere", name=name)
-        closed = [fact("feature.false.row", name=name)] if array.ndim and not array.any(axis=-1).all() else []
-        return dict.fromkeys([full if array.all() else empty, *closed])
-    if array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        return {fact("feature.infinite", name=name): None} if array.dtype.kind == "f" else {}
-    found: dict[Fact, None] = {}
-    if np.abs(array).max() > 50:
-        found[fact("feature.large", name=name)] = None
-    if (array < 0).any():
-        found[fact("feature.negative", name=name)] = None
-    if array.dtype.kind in "iu" and array.ndim == 1 and len(array) > 1 and not (np.diff(array) == 1).all():
-        found[fact("feature.gaps", name=name)] = None
-    if array.dtype.kind in "iu" and array.ndim == 1 and array[0] != 0:
-        found[fact("feature.begins_later", name=name)] = None
-    return found
+        yield "true" if array.all() else "false.somewhere"
+        if array.ndim and not array.any(axis=-1).all():
+            yield "false.row"
+    elif array.dtype.kind in "iuf" and np.isfinite(array).all():
+        if np.abs(array).max() > 50:
+            yield "large"
+        if (array < 0).any():
+            yield "negative"
+        if array.dtype.kind in "iu" and array.ndim == 1:
+            if not (np.diff(array) == 1).all():
+                yield "gaps"
+            if array[0] != 0:
+                yield "begins_later"
+    elif array.dtype.kind == "f":
+        yield "infinite"
 
 
-def _of_lengths(arrays: dict[str, Array]) -> dict[Fact, None]:
-    """Return which arrays have more, fewer or equally many rows, counted along axis -2."""
-    rows = {name: array.shape[-2] for name, array in arrays.items() if array.ndim >= 2}
-    found: dict[Fact, None] = {}
-    names = list(rows)
-    for place, one in enumerate(names):
-        for two in names[place + 1 :]:
-            how = "as_many" if rows[one] == rows[two] else "fewer" if rows[one] < rows[two] else "more"
-            found[fact(f"feature.rows.{how}", one=one, two=two)] = None
-    return found
-
-
-def _of_script(script: Script) -> dict[Fact, None]:
-    """Return the facts about a sequence of calls."""
-    found: dict[Fact, None] = {}
+def _of_script(script: Script) -> Iterator[Fact]:
     methods = [call.method for call in script.calls if isinstance(call, Call)]
     for method in dict.fromkeys(methods):
         if method != "__call__":
-            found[fact("feature.called", name=method)] = None
+            yield fact("feature.called", name=method)
         if methods.count(method) > 1:
-            found[fact("feature.often.object") if method == "__call__" else fact("feature.often.method", name=method)] = None
+            yield fact("feature.often.object") if method == "__call__" else fact("feature.often.method", name=method)
     for name, node in script.init.items():
         if node.is_number:
-            found[fact("feature.number", name=name, number=float(node.content))] = None
+            yield fact("feature.number", name=name, number=float(node.content))
             if float(node.content) > 1:
-                found[fact("feature.more_than_one", name=name)] = None
-    return found
+                yield fact("feature.more_than_one", name=name)

@@ -19,11 +19,7 @@ def factors(got: Array, want: Array, known: tuple[Size, ...], tolerance: Toleran
     little = max(1e-9, 1e3 * tolerance.atol)
     far = np.abs(want) > little
     vanishing = np.abs(got[far]).max(initial=0.0) <= little  # a result this small is close to any small multiple
-    if (
-        far.any()
-        and not vanishing
-        and near(got[~far], want[~far], Tolerance(tolerance.rtol, max(tolerance.atol, 1e-6))) | (~far).all()
-    ):
+    if far.any() and not vanishing and near(got[~far], want[~far], Tolerance(tolerance.rtol, max(tolerance.atol, 1e-6))):
         ratio = float(np.median((got / np.where(far, want, 1.0))[far]))
         if math.isfinite(ratio) and ratio not in (0.0, 1.0) and near(got, ratio * want, tolerance):
             yield from _factor(ratio, known, tolerance, want.size > 1)
@@ -62,10 +58,9 @@ def _factor(ratio: float, known: tuple[Size, ...], tolerance: Tolerance, many: b
         yield from times_or_over(size.value * constant, "amount.multiple", constant=constant, of=size.what)
     for one, two in itertools.combinations(known, 2):
         yield from times_or_over(one.value * two.value, "amount.product", one=one.what, two=two.what)
-        if alike(one.value / two.value):
-            yield _scaled("times", called("amount.ratio", one=one.what, two=two.what), many)
-        if alike(two.value / one.value):
-            yield _scaled("times", called("amount.ratio", one=two.what, two=one.what), many)
+        for above, below in ((one, two), (two, one)):
+            if alike(above.value / below.value):
+                yield _scaled("times", called("amount.ratio", one=above.what, two=below.what), many)
     if many:
         yield fact("relation.one_factor")
 

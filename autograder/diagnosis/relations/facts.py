@@ -11,7 +11,7 @@ import numpy as np
 
 from autograder.diagnosis.calls import written_call
 from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
-from autograder.diagnosis.outcome import right_outputs, same_value, values
+from autograder.diagnosis.outcome import right_outputs, same_value, values, wrong_at
 from autograder.diagnosis.relations.contrast import contrast
 from autograder.judging.behaviour import find
 from autograder.judging.exercise import Tolerance
@@ -53,16 +53,15 @@ def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]
     """Return the facts, each of which stands by itself."""
     failing = [pair for pair in zip(exercise.cases, results, strict=True) if not pair[1].passed]
     shown = [pair for pair in failing if pair[1].observation.failure is None and pair[0].expected.failure is None]
-    found = [said for said in (contrast(exercise.cases, results),) if said is not None]
+    found = [contrast(exercise.cases, results)]
     if shown:
         record, result = min(shown, key=lambda pair: (pair[1].edge > 0, pair[1].size))
-        if call := first_call(record, result, exercise.tolerance):
-            found.insert(0, call)
+        found.insert(0, first_call(record, result, exercise.tolerance))
         found += () if exercise.behaviour else _beside(record, result, exercise.tolerance)  # codes are no quantities
     right, wrong = right_outputs(exercise, results)
     if right and wrong:
         found.append(fact("fact.outputs", count=len(right), right=tuple(right[:6]), wrong=tuple(wrong[:6])))
-    return found
+    return [said for said in found if said is not None]
 
 
 # ------------------------------------------------------------------------------------------ calls
@@ -73,22 +72,17 @@ def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> 
     script = encoded_script(record.probe.inputs)
     if script is None:
         return None
-    want, got = values(record.expected), values(result.observation)
-    wrong = {
-        path.split("]")[0].strip("[") for path in want if path not in got or not same_value(want[path], got[path], tolerance)
-    }
+    want = values(record.expected)
+    wrong = {path.split("]")[0].strip("[") for path in want if wrong_at(path, (record, result), tolerance)}
     places = sorted(int(place) for place in wrong if place.isdigit())
     if not places or places[0] >= min(len(script.calls), MOST_CALLS):
         return None
-    first = places[0]
-    told = [written_call(call) for call in script.calls[: first + 1]]
-    before = told[:-1]
-    if not before:
-        if len(script.calls) == 1:
-            return None
-        key = "fact.calls.all" if len(places) == len(script.calls) else "fact.calls.some"
-        return fact(key, case=record.name, call=told[0])
-    return fact("fact.calls.later", case=record.name, before=tuple(dict.fromkeys(before)), number=first + 1, call=told[-1])
+    *before, call = map(written_call, script.calls[: places[0] + 1])
+    if before:
+        number = len(before) + 1
+        return fact("fact.calls.later", case=record.name, before=tuple(dict.fromkeys(before)), number=number, call=call)
+    key = "fact.calls.all" if len(places) == len(script.calls) else "fact.calls.some"
+    return fact(key, case=record.name, call=call) if len(script.calls) > 1 else None
 
 
 # ------------------------------------------------------------------------------------------ how

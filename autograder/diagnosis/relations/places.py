@@ -42,9 +42,7 @@ def rearranged(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
     if got.size != want.size:
         return
     if 2 <= want.ndim == got.ndim <= 5:
-        for axes in itertools.permutations(range(want.ndim)):
-            if axes == tuple(range(want.ndim)):
-                continue
+        for axes in itertools.islice(itertools.permutations(range(want.ndim)), 1, None):  # the first is the order as it is
             if near(got, want.transpose(axes), tolerance):
                 changed = [axis for axis, old in enumerate(axes) if axis != old]
                 if len(changed) == 2:
@@ -57,11 +55,10 @@ def rearranged(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
         yield fact("relation.reshaped", got=got.shape, want=want.shape)
         return
     if want.ndim >= 2 and got.shape == want.shape:
-        for axis in range(want.ndim):
-            order = np.moveaxis(want, axis, -1)
-            if near(got, order.reshape(want.shape), tolerance):
-                yield fact("relation.misordered")
-                return
+        orders = (np.moveaxis(want, axis, -1).reshape(want.shape) for axis in range(want.ndim))
+        if any(near(got, order, tolerance) for order in orders):
+            yield fact("relation.misordered")
+            return
     flat_got, flat_want = np.sort(got, axis=None), np.sort(want, axis=None)
     if want.dtype.kind != "b" and want.size > 2 and len(np.unique(want)) > 2 and near(flat_got, flat_want, tolerance):
         yield fact("relation.elsewhere")
@@ -109,22 +106,16 @@ def where_wrong(wrong: Array) -> Fact | None:
         rows, columns = wrong.shape[-2:]
         grid = np.broadcast_to(np.arange(columns)[None, :] - np.arange(rows)[:, None], wrong.shape)
         if rows > 2 and columns > 2:
-            for test, key in (
-                (grid == 0, "wrong.diagonal"),
-                (grid > 0, "wrong.above"),
-                (grid < 0, "wrong.below"),
-                (grid != 0, "wrong.off_diagonal"),
-            ):
-                if not (wrong & ~test).any():
-                    return fact(key)
+            places = {"diagonal": grid == 0, "above": grid > 0, "below": grid < 0, "off_diagonal": grid != 0}
+            for name, place in places.items():
+                if not (wrong & ~place).any():
+                    return fact(f"wrong.{name}")
     for axis in range(wrong.ndim):
         others = tuple(a for a in range(wrong.ndim) if a != axis)
-        hit = wrong.any(axis=others) if others else wrong
-        length = wrong.shape[axis]
-        if length > 2 and hit.sum() == 1:
-            return fact("wrong.only", index=_index(int(np.flatnonzero(hit)[0]), length), axis=axis - wrong.ndim)
-        if length > 2 and hit.sum() == length - 1 and not hit.all():
-            return fact("wrong.all_but", index=_index(int(np.flatnonzero(~hit)[0]), length), axis=axis - wrong.ndim)
+        hit = np.asarray(wrong.any(axis=others)) if others else wrong
+        for key, odd in (("wrong.only", hit), ("wrong.all_but", ~hit)):
+            if len(hit) > 2 and odd.sum() == 1:
+                return fact(key, index=_index(int(np.flatnonzero(odd)[0]), len(hit)), axis=axis - wrong.ndim)
     return None
 
 

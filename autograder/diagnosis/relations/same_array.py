@@ -1,8 +1,6 @@
 """Decide when two arrays count as the same, and list the sizes after which a factor may be named."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -45,8 +43,3 @@ def near(a: Array, b: Array, tolerance: Tolerance) -> bool:
     """Return whether all entries agree within ten times the tolerance, because a relation adds an operation or two."""
     wide = Tolerance(tolerance.rtol * 10, tolerance.atol * 10)
     return a.shape == b.shape and bool(close(a, b, wide).all())
-
-
-def leaves(value: EncodedValue) -> Mapping[str, Any]:
-    """Return each leaf of a value by its path: an array, a number, a string."""
-    return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in value.leaves()}

@@ -34,9 +34,7 @@ def relations(got: Array, want: Array, known_sizes: Iterable[Size], tolerance: T
             yield from _boolean(got, want)
         yield from rearranged(got, want, tolerance)
         return
-    if got.dtype.kind not in "fiu" or want.dtype.kind not in "fiu":
-        return
-    if is_few(want):
+    if got.dtype.kind not in "fiu" or want.dtype.kind not in "fiu" or is_few(want):
         return
     counted = want.dtype.kind in "iu"
     got, want = got.astype(np.float64), want.astype(np.float64)
@@ -134,10 +132,10 @@ def _degenerate(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]
     if np.ptp(got) <= tolerance.atol and np.ptp(want) > 10 * tolerance.atol:
         yield fact("relation.one_number", value=float(f"{got.flat[0]:.4g}"))
         return
+
+    def is_same(array: Array, axis: int) -> bool:
+        return near(np.broadcast_to(np.take(array, [0], axis), array.shape), array, tolerance)
+
     for axis in range(-1, -want.ndim - 1, -1):
-        if want.ndim > 1 and got.shape[axis] > 1:
-            first = np.take(got, [0], axis)
-            if near(np.broadcast_to(first, got.shape), got, tolerance) and not near(
-                np.broadcast_to(np.take(want, [0], axis), want.shape), want, tolerance
-            ):
-                yield fact("relation.same", axis=axis)
+        if want.ndim > 1 and got.shape[axis] > 1 and is_same(got, axis) and not is_same(want, axis):
+            yield fact("relation.same", axis=axis)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from autograder.diagnosis.repair.expressions import Names, Put, expression, filled, with_fields
+from autograder.diagnosis.repair.expressions import Names, Put, exchanged, expression, filled, with_fields
 from autograder.mutants.call_operators import called, with_keyword
 
 _REDUCES = ("sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "logsumexp", "prod", "any", "all")
@@ -109,8 +109,9 @@ def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[Put]:
         yield 0, lambda n: filled("x @ y", x=n.args[0], y=n.args[1])
     if name == "einsum" and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
         text = node.args[0].value
-        for letters in (text, _without_first(text)):
-            yield 1, lambda n, letters=letters: _with_argument(n, 0, ast.Constant(_any_batch(letters)))
+        for letters in (text, re.sub(r"(^|,|->)( *)[a-zA-Z]", r"\1\2", text)):  # with and without the first letter of each term
+            batched = re.sub(r"(^|,|->)( *)", r"\1\2...", letters)
+            yield 1, lambda n, letters=batched: _with_argument(n, 0, ast.Constant(letters))
     if name in ("einsum", "matmul"):
         for width in names.widths():
             yield 2, lambda n, width=width: filled("x / w ** 0.5", x=n, w=width)
@@ -124,32 +125,17 @@ def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[Put]:
                 yield 1, lambda n, text=text: filled(text, x=n.args[0].left.elts[0], r=n.args[0].right)
 
 
-def _without_first(letters: str) -> str:
-    """Return the letters of an einsum without the first letter of each term."""
-    return re.sub(r"(^|,|->)( *)[a-zA-Z]", r"\1\2", letters)
-
-
-def _any_batch(letters: str) -> str:
-    """Return the letters of an einsum with any number of leading axes."""
-    return re.sub(r"(^|,|->)( *)", r"\1\2...", letters)
-
-
 def _with_argument(node: ast.Call, place: int, value: ast.expr) -> ast.Call:
-    args = [*node.args]
-    args[place] = value
-    return ast.Call(node.func, args, node.keywords)
+    return ast.Call(node.func, [*node.args[:place], value, *node.args[place + 1 :]], node.keywords)
 
 
 def _moved(node: Any, *, before: bool) -> ast.expr:
     """Return the call with two axes exchanged before or after it."""
-    if before:
-        moved = filled("x.swapaxes(-3, -2)", x=node.func.value)
-        return ast.Call(ast.Attribute(moved, node.func.attr, ast.Load()), node.args, node.keywords)
-    return filled("x.swapaxes(-3, -2)", x=node)
+    moved = filled("x.swapaxes(-3, -2)", x=node.func.value if before else node)
+    return ast.Call(ast.Attribute(moved, node.func.attr, ast.Load()), node.args, node.keywords) if before else moved
 
 
 def _split_and_moved(node: ast.Call, one: int) -> ast.expr:
     """Return the call with two lengths exchanged, and the axes exchanged back after it."""
-    args = [*node.args]
-    args[one], args[one + 1] = args[one + 1], args[one]
+    args = exchanged(node.args, one)
     return filled(f"x.swapaxes({one - len(args)}, {one + 1 - len(args)})", x=ast.Call(node.func, args, node.keywords))

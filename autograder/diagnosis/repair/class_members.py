@@ -27,9 +27,9 @@ def of_members(tree: ast.stmt) -> Iterator[tuple[ast.FunctionDef, int, Change]]:
             target = ast.unparse(step.targets[0])  # type: ignore[attr-defined]  # an assignment
             each = f"for each in {target}:\n    each.{method.name}({given})"
             for text in (f"{target}.{method.name}({given})", each):
-                yield method, 1, lambda n, text=text: _begun_with(n, ast.parse(text).body[0])
+                yield method, 1, lambda n, text=text: with_fields(n, body=[ast.parse(text).body[0], *n.body])
             if method.name in AGAIN:
-                yield method, 1, lambda n, step=step: _begun_with(n, step)
+                yield method, 1, lambda n, step=step: with_fields(n, body=[step, *n.body])
 
 
 def _is_made(step: ast.stmt) -> bool:
@@ -37,8 +37,3 @@ def _is_made(step: ast.stmt) -> bool:
     if not isinstance(step, ast.Assign) or isinstance(step.value, ast.Name):
         return False
     return ast.unparse(step.targets[0]).startswith("self.")
-
-
-def _begun_with(node: ast.FunctionDef, step: ast.stmt) -> ast.FunctionDef:
-    made: ast.FunctionDef = with_fields(node, body=[step, *node.body])
-    return made

@@ -8,6 +8,7 @@ import copy
 import difflib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Repaired, fact
 from autograder.diagnosis.repair.kind_of_change import kind_of_change
@@ -21,10 +22,9 @@ def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | 
         changes, left = [(*changes[0], *changes[1])], None  # both changes are in one line, which is quoted once
     edits = tuple(_says(source, change) for change in changes)
     beyond: tuple[Mistake, ...] = left.known if left is not None else ()
-    if not beyond:
+    # a slip that nobody listed would be described in another program's code
+    if not beyond or (len(edits) == 2 and beyond[0].id.startswith(UNLISTED)):
         return Diagnosis((Repaired(edits),), edits[:1])
-    if len(edits) == 2 and beyond[0].id.startswith(UNLISTED):
-        return Diagnosis((Repaired(edits),), edits[:1])  # a slip that nobody listed would be described in another program's code
     return Diagnosis((Repaired(edits, beyond),), (edits[0], *(mistake for mistake in beyond if mistake.id != edits[0].id)))
 
 
@@ -82,10 +82,7 @@ def _around(tree: ast.stmt, node: ast.AST) -> ast.AST:
     while id(node) in inside:
         node = inside[id(node)]
         if isinstance(node, ast.stmt):
-            if isinstance(best, ast.expr | ast.stmt):
-                break
-            best = node
-            break
+            return best if isinstance(best, ast.expr | ast.stmt) else node
         called = isinstance(node, ast.Call) and node.func is best  # quote a call with its arguments
         if isinstance(node, ast.expr) and (called or len(ast.unparse(node)) <= LONG):
             best = node
@@ -112,9 +109,8 @@ def _written(node: ast.AST) -> str:
     return re.sub(r"\b(\d(?:\.\d+)?)e-0(\d)\b", r"\1e-\2", code)
 
 
-def _tidied(node: ast.AST) -> ast.AST:
-    made: ast.AST = _Tidy().visit(copy.deepcopy(node))
-    return made
+def _tidied(node: ast.AST) -> Any:
+    return _Tidy().visit(copy.deepcopy(node))
 
 
 class _Tidy(ast.NodeTransformer):

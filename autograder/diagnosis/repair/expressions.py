@@ -40,9 +40,10 @@ def names_of(tree: ast.AST, inputs: EncodedValue, torch: bool) -> Names:
     given = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
     stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     stored = [name for name in stored if name != "_"]  # by convention, nobody reads it
-    numbers = [name for name, value in inputs.items().items() if isinstance(value.content, int | float)]
-    arrays = [name for name in dict.fromkeys(given) if name not in inputs.items() or isinstance(inputs.items()[name], ArrayNode)]
-    return Names(list(dict.fromkeys(given)), [n for n in numbers if n in given], arrays, list(dict.fromkeys(stored)), torch)
+    values, given = inputs.items(), list(dict.fromkeys(given))
+    numbers = [name for name, value in values.items() if isinstance(value.content, int | float) and name in given]
+    arrays = [name for name in given if name not in values or isinstance(values[name], ArrayNode)]
+    return Names(given, numbers, arrays, list(dict.fromkeys(stored)), torch)
 
 
 def expression(text: str) -> ast.expr:
@@ -69,11 +70,9 @@ def plus(node: ast.expr, step: int) -> ast.expr:
     return ast.BinOp(node, ast.Add() if step > 0 else ast.Sub(), ast.Constant(abs(step)))
 
 
-def exchanged(node: Any, one: int, two: int) -> Any:
-    """Return a list or tuple with two of its entries exchanged."""
-    parts = [*node.elts]
-    parts[one], parts[two] = parts[two], parts[one]
-    return type(node)(parts, ast.Load())
+def exchanged(parts: Sequence[Any], place: int) -> list[Any]:
+    """Return the parts with the one at `place` and the one after it exchanged."""
+    return [*parts[:place], parts[place + 1], parts[place], *parts[place + 2 :]]
 
 
 def with_fields(node: Any, **new: Any) -> Any:

@@ -9,8 +9,9 @@ import ast
 import contextlib
 import io
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,8 +50,8 @@ def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseRe
     if source is None:
         return None
     _, found = first_departures(exercise, source, results)
-    telling_facts = [said for said in facts(exercise, results) if not _is_little(said)]
-    return _said(source, found, telling_facts) if found else None
+    seen = next((said for said in facts(exercise, results) if not _is_little(said)), None) if found else None
+    return _said(source, found, seen) if found else None
 
 
 def first_departures(
@@ -88,18 +89,14 @@ def departures(record: CaseRecord, source: Written) -> list[Step]:
         return _Way(source, trail, right).steps()
 
 
-@dataclass
 class _Way:
     """The observed values of an answer's expressions, and which of them occur in a right program."""
 
-    source: Source
-    trail: Trail
-    right: Array
-    state: dict[int, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.nodes = [node for _, node in self.trail.nodes]
-        self.children = inner(self.trail.nodes)
+    def __init__(self, source: Source, trail: Trail, right: Array) -> None:
+        self.source, self.trail, self.right = source, trail, right
+        self.state: dict[int, str] = {}
+        self.nodes = [node for _, node in trail.nodes]
+        self.children = inner(trail.nodes)
         self.around = parents_of(self.children)
         self.made = self._assigned()
         for place in range(len(self.nodes)):
@@ -108,7 +105,7 @@ class _Way:
     def _assigned(self) -> dict[tuple[str, str], list[int]]:
         """Return the places of the expressions stored under each name of each function."""
         places = {id(node): place for place, node in enumerate(self.nodes)}
-        made: dict[tuple[str, str], list[int]] = {}
+        made = defaultdict[tuple[str, str], list[int]](list)
         for function, tree in self.source.trees.items():
             assigned = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
             begun = {part.id for target in assigned for part in ast.walk(target) if isinstance(part, ast.Name)}
@@ -121,7 +118,7 @@ class _Way:
                 parts = [node.value] if id(node.value) in places else ast.walk(node.value)
                 found = [places[id(part)] for part in parts if id(part) in places]
                 for name in (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)):
-                    made.setdefault((function, name.id), []).extend(found)
+                    made[function, name.id] += found
         return made
 
     def _judge(self, place: int, above: tuple[int, ...]) -> str:
@@ -152,7 +149,6 @@ class _Way:
         return self.children[place]
 
     def _same(self, one: int, two: int) -> bool:
-        """Return whether two expressions had the same values."""
         seen = self.trail.seen
         return one in seen and two in seen and known(seen[one].row[None], seen[two].row, 1e-9)
 
@@ -173,10 +169,8 @@ class _Way:
         found: set[int] = set()
         while True:
             led = {place for place in range(len(self.nodes)) if self._leads(place, found)}
-            stored = {
-                origin for place in led | found if isinstance(self.nodes[place], ast.Name) for origin in self._origins(place)
-            }
-            new = found | led | stored
+            names = (place for place in led | found if isinstance(self.nodes[place], ast.Name))
+            new = found.union(led, *map(self._origins, names))
             if new == found:
                 return found
             found = new
@@ -205,20 +199,14 @@ class _Way:
 
 def _is_made(node: ast.AST) -> bool:
     """Return whether the expression makes a new array, whatever its content."""
-    return isinstance(node, ast.Call) and called(node).removesuffix("_like").removeprefix("new_") in (
-        "empty",
-        "zeros",
-        "ones",
-        "full",
-    )
+    made = called(node).removesuffix("_like").removeprefix("new_") if isinstance(node, ast.Call) else ""
+    return made in ("empty", "zeros", "ones", "full")
 
 
 def statement_of(tree: ast.stmt, step: ast.AST) -> ast.AST:
     """Return the simple statement that contains an expression, or the expression itself if there is none."""
-    kinds = (ast.Assign, ast.AugAssign, ast.Return, ast.Expr)
-    return next(
-        (node for node in ast.walk(tree) if isinstance(node, kinds) and any(part is step for part in ast.walk(node))), step
-    )
+    simple = (node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Expr))
+    return next((node for node in simple if any(part is step for part in ast.walk(node))), step)
 
 
 def _is_little(said: Fact) -> bool:
@@ -226,13 +214,13 @@ def _is_little(said: Fact) -> bool:
     return isinstance(of, Fact) and of.key in LITTLE
 
 
-def _said(source: Source, steps: Sequence[Step], seen: Sequence[Fact]) -> Diagnosis:
+def _said(source: Source, steps: Sequence[Step], seen: Fact | None) -> Diagnosis:
     lines: dict[int, Fact] = {}
     for step in steps:
         whole, at = _short(statement_of(source.trees[step.function], step.node)), _short(step.node)
         key, line = ("line.whole" if whole.endswith(at) else "line.part"), step.node.lineno
         lines.setdefault(line, fact(key, line=line, code=whole, part=at))
-    return Diagnosis((Departed(tuple(lines.values())[:2], seen[0] if seen else None),))
+    return Diagnosis((Departed(tuple(lines.values())[:2], seen),))
 
 
 def _short(step: ast.AST) -> str:

@@ -6,6 +6,7 @@ and is dropped.
 """
 
 import ast
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,7 +67,7 @@ def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put
     elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load) and 2 <= len(node.elts) <= 4:
         if not isinstance(above, ast.Return):
             for one in range(len(node.elts) - 1):
-                yield 2, lambda n, one=one: exchanged(n, one, one + 1)
+                yield 2, lambda n, one=one: type(n)(exchanged(n.elts, one), ast.Load())
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         if isinstance(above, ast.Call) and called(above) == "sqrt":
             for width in (*names.widths(), *names.stored_widths()):
@@ -99,10 +100,8 @@ def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put
 
 def _is_read(node: ast.expr, above: ast.AST) -> bool:
     """Return whether a value is used in a computation, and not called or stored."""
-    loaded = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-    return (
-        loaded and isinstance(above, ast.BinOp | ast.Call | ast.Assign | ast.Return) and getattr(above, "func", None) is not node
-    )
+    loaded = isinstance(getattr(node, "ctx", ast.Load()), ast.Load) and getattr(above, "func", None) is not node
+    return loaded and isinstance(above, ast.BinOp | ast.Call | ast.Assign | ast.Return)
 
 
 def _of_defaults(tree: ast.AST, source: Source, names: Names) -> Iterator[tuple[ast.Call, int, Change]]:
@@ -157,22 +156,14 @@ def _of_result(node: ast.Return, names: Names) -> Iterator[Put]:
 
 
 def _result(node: Any, place: int, text: str) -> ast.Return:
-    parts = [*node.value.elts]
-    parts[place] = filled(text, x=parts[place])
-    return ast.Return(ast.Tuple(parts, ast.Load()))
+    parts = node.value.elts
+    return ast.Return(ast.Tuple([*parts[:place], filled(text, x=parts[place]), *parts[place + 1 :]], ast.Load()))
 
 
 def _of_steps(node: Any) -> Iterator[Put]:
-    """Yield the exchange of two neighbouring steps."""
     for place in range(len(node.body) - 1):
         if not any(isinstance(step, ast.Return | ast.FunctionDef) for step in node.body[place : place + 2]):
-            yield 2, lambda n, place=place: _other_order(n, place)
-
-
-def _other_order(node: Any, place: int) -> Any:
-    body = [*node.body]
-    body[place], body[place + 1] = body[place + 1], body[place]
-    return with_fields(node, body=body)
+            yield 2, lambda n, place=place: with_fields(n, body=exchanged(n.body, place))
 
 
 # ------------------------------------------------------------------------------------------ names
@@ -181,9 +172,7 @@ def _other_order(node: Any, place: int) -> Any:
 def _alike(names: Names) -> Iterator[tuple[str, str]]:
     """Yield pairs of parameters that can be confused."""
     for kind in (names.arrays[:5], names.numbers[:5]):
-        for place, one in enumerate(kind):
-            for two in kind[place + 1 :]:
-                yield one, two
+        yield from itertools.combinations(kind, 2)
 
 
 class _Swap(ast.NodeTransformer):
@@ -199,8 +188,4 @@ class _Swap(ast.NodeTransformer):
 
 
 def _deep(node: Any) -> Any:
-    return (
-        ast.parse(ast.unparse(ast.fix_missing_locations(node))).body[0]
-        if isinstance(node, ast.stmt)
-        else expression(ast.unparse(node))
-    )
+    return ast.parse(ast.unparse(ast.fix_missing_locations(node))).body[0]

@@ -11,7 +11,7 @@ from autograder.diagnosis.finding import Fact, fact
 from autograder.mutants.call_operators import called
 from autograder.mutants.source import quote
 
-_AXIS, _KEPT, _COPIES = ("axis", "dim"), ("keepdim", "keepdims"), ("copy", "clone")
+_AXIS, _KEPT = ("axis", "dim"), ("keepdim", "keepdims")
 _OPERATIONS = {
     ast.Mult: "factor", ast.Div: "divisor", ast.Add: "summand", ast.Sub: "subtrahend", ast.BitAnd: "condition",
 }  # fmt: skip
@@ -77,9 +77,9 @@ def _kinds(found: _Difference) -> Iterator[Fact]:
     before, after = found.before, found.after
     if (moved := _moved(before, after) or _exchanged(before, after)) is not None:
         yield moved
-    copied = after.func if isinstance(after, ast.Call) and isinstance(after.func, ast.Attribute) else None
-    if copied is not None and copied.attr in _COPIES and _text(copied.value) == _text(before):
-        yield fact("mistake.no_copy", code=quote(before))
+    match after:
+        case ast.Call(ast.Attribute(copied, "copy" | "clone")) if _text(copied) == _text(before):
+            yield fact("mistake.no_copy", code=quote(before))
     if found.call is not None and _is_axis(found):
         yield fact("mistake.axis", name=called(found.call))
     if isinstance(before, ast.Call) and isinstance(after, ast.Call):
@@ -111,12 +111,12 @@ def _kinds(found: _Difference) -> Iterator[Fact]:
 
 def _moved(before: ast.AST, after: ast.AST) -> Fact | None:
     """Return a fact about an array whose axes are in the wrong order."""
-    if isinstance(before, ast.Attribute) and before.attr == "T" and isinstance(after, ast.Attribute) and after.attr == "mT":
-        return fact("mistake.all_axes", code=quote(before))
-    base = after.value if isinstance(after, ast.Attribute) and after.attr in ("T", "mT") else None
-    if isinstance(after, ast.Call) and isinstance(after.func, ast.Attribute) and after.func.attr in ("swapaxes", "transpose"):
-        base = after.func.value
-    return fact("mistake.transpose", code=quote(before)) if base is not None and _text(base) == _text(before) else None
+    match before, after:
+        case ast.Attribute(attr="T"), ast.Attribute(attr="mT"):
+            return fact("mistake.all_axes", code=quote(before))
+        case _, ast.Attribute(base, "T" | "mT") | ast.Call(ast.Attribute(base, "swapaxes" | "transpose")):
+            return fact("mistake.transpose", code=quote(before)) if _text(base) == _text(before) else None
+    return None
 
 
 def _exchanged(before: ast.AST, after: ast.AST) -> Fact | None:

@@ -13,7 +13,7 @@ import io
 import math
 import time
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,10 +27,11 @@ from autograder.diagnosis.repair.answer_source import NoProgramError, Written, w
 from autograder.diagnosis.repair.describe_change import told
 from autograder.diagnosis.repair.first_wrong_step import first_departures
 from autograder.diagnosis.repair.insertions import changes
-from autograder.diagnosis.repair.two_mistakes import pairs, within
+from autograder.diagnosis.repair.two_mistakes import Change, pairs, within
 from autograder.diagnosis.thresholds import ASKED, ASKED_AGAIN, GUIDED, HELPING, LITTLE, LONGEST, PATIENCE, SECONDS, SURE
 from autograder.judging.behaviour import shown
 from autograder.judging.call_answer import bare, observe, observe_within
+from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
 from autograder.judging.judge import close, judge, mismatch
 from autograder.judging.observation import Observation
@@ -41,8 +42,6 @@ from autograder.mutants.source import Edit, applied
 from autograder.packs.pack_file import PAIR
 
 HEALS = -2.0  # the rank of a change that fixes at least the first failing case
-
-Change = tuple[Edit, ...]  # one small change, at one place or at every place with the same code
 
 
 @dataclass
@@ -56,6 +55,9 @@ class _Search:
     begun: tuple[float, float] = field(default_factory=lambda: (time.process_time(), time.perf_counter()))
     helping: list[tuple[float, Change]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.loops = self.source.loops
+
     @property
     def before(self) -> Observation:
         """What the answer does in the first case."""
@@ -66,10 +68,6 @@ class _Search:
         return [self.exercise.cases[index] for index in self.order]
 
     @functools.cached_property
-    def loops(self) -> bool:
-        return self.source.loops
-
-    @functools.cached_property
     def known(self) -> Array:
         """What known mistakes and single slips do in the first case, as one fingerprint per row."""
         first = self.cases[0]
@@ -78,10 +76,10 @@ class _Search:
         return np.stack([row for row in rows if row is not None] or [np.full(LENGTH, np.nan, np.float32)])
 
     def seen(self, answer: Any, record: CaseRecord, how: Any = bare) -> Observation:
-        if not self.loops:
-            found: Observation = how(answer, record.probe)
-            return found
-        return observe_within(LONGEST, answer, record.probe, how=how)
+        if self.loops:
+            return observe_within(LONGEST, answer, record.probe, how=how)
+        found: Observation = how(answer, record.probe)
+        return found
 
     @property
     def used(self) -> float:
@@ -103,9 +101,8 @@ class _Search:
         around = {id(part): node for node in ast.walk(self.source.trees[edit.function]) for part in ast.iter_child_nodes(node)}
         node: ast.AST | None = edit.node
         for _ in range(3):  # from `X`, or `-2`, to `X.shape[-2]`
-            if node is None or _is_length(node):
-                break
-            node = around.get(id(node))
+            if node is not None and not _is_length(node):
+                node = around.get(id(node))
         after = applied(node, [edit]) if node is not None and _is_length(node) else None
         return after if isinstance(after, ast.expr) and _is_length(after) else None
 
@@ -133,13 +130,11 @@ class _Search:
             if single:
                 self._remember(made, seen)
             return False
-        right = 1
-        for record in self.cases[1:]:
+        for right, record in enumerate(self.cases[1:], start=1):
             if mismatch(self.exercise, record, self.seen(answer, record)) is not None:
                 if single:
                     self.helping.append((-1.0 - right, made))
                 return False
-            right += 1
         return judge(self.exercise, [self.seen(answer, record, observe) for record in self.exercise.cases]).passed
 
     def _remember(self, made: Change, seen: Observation) -> None:
@@ -158,16 +153,14 @@ class _Search:
 
     def _right(self, seen: Observation) -> float:
         """Return how much of the expected result of the first case is there: 1 for each output, or a share of its entries."""
-        found = 0.0
         got = values(shown(self.exercise.behaviour, seen, self.cases[0].probe))
-        for path, want in values(self.cases[0].expected).items():
-            theirs = got.get(path)
-            if isinstance(want, np.ndarray) and isinstance(theirs, np.ndarray):
-                if want.shape == theirs.shape and want.size:
-                    found += float(close(want, theirs, self.exercise.tolerance).mean())
-            else:
-                found += type(want) is type(theirs) and want == theirs
-        return found
+        return sum(_share(want, got.get(path), self.exercise.tolerance) for path, want in values(self.cases[0].expected).items())
+
+
+def _share(want: object, got: object, tolerance: Tolerance) -> float:
+    if isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        return float(close(want, got, tolerance).mean()) if want.shape == got.shape and want.size else 0.0
+    return float(type(want) is type(got) and want == got)
 
 
 def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
@@ -329,9 +322,8 @@ def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis |
     return left if left is not None and left.certain else None
 
 
-def _grouped(edits: Iterable[Edit], given: Collection[str]) -> Iterator[Change]:
+def _grouped(edits: Sequence[Edit], given: Collection[str]) -> Iterator[Change]:
     """Yield each change alone, and then the same change at every place with the same code."""
-    edits = list(edits)
     alike: dict[object, list[Edit]] = {}
     for edit in edits:
         alike.setdefault(_kind(edit), []).append(edit)
@@ -364,8 +356,7 @@ def _nameless(node: ast.AST) -> object:
 
 def _apart(one: Change, two: Change) -> bool:
     """Return whether two changes are in separate places, neither inside the other."""
-    inside = {id(part) for edit in one for part in ast.walk(edit.node)}
-    if any(id(part) in inside for edit in two for part in [edit.node]):
-        return False
-    within = {id(part) for edit in two for part in ast.walk(edit.node)}
-    return not any(id(edit.node) in within for edit in one)
+    return not any(
+        {id(edit.node) for edit in inner} & {id(part) for edit in outer for part in ast.walk(edit.node)}
+        for outer, inner in ((one, two), (two, one))
+    )

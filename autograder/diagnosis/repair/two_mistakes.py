@@ -15,7 +15,7 @@ from autograder.diagnosis.thresholds import MOST_FIRST, MOST_HEALING, MOST_SECON
 from autograder.judging.records import CaseRecord
 from autograder.mutants.source import Edit, applied
 
-Change = tuple[Edit, ...]
+Change = tuple[Edit, ...]  # one small change, at one place or at every place with the same code
 
 
 def within(changes: Sequence[Change], steps: Sequence[Step]) -> list[Change]:
@@ -60,7 +60,7 @@ def pairs(
     healing = 0
     for first in within(changes, steps[:1])[:MOST_FIRST]:
         left = departures(record, edited(source, first))
-        if not left or any(_place(step) == _place(steps[0]) for step in left):
+        if not left or _place(steps[0]) in map(_place, left):
             continue
         there = {id(made) for made in within(changes, left[:1])}
         after = [made for made in changes if id(made) in there or _line(made[0]) > left[0].node.lineno]
