@@ -22,10 +22,7 @@ MAX_ENTRIES = 1_000_000
 
 
 class BehaviourError(ValueError):
-    """The behaviour function cannot be loaded: its package is missing or its name is wrong.
-
-    Whoever runs the course has to fix it.
-    """
+    """The behaviour function cannot be loaded: its package is missing or its name is wrong. Whoever runs the course fixes it."""
 
 
 @functools.cache

@@ -137,10 +137,7 @@ def observe_by_line(
 
 
 def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -> Any:
-    """Call `answer` on the probe's inputs within the case's memory limit.
-
-    A first call with other numbers warms up, so the answer cannot have stored the result of the measured call.
-    """
+    """Call `answer` within the case's memory limit. It warms up with other numbers, so it cannot have stored the result."""
     room = int(probe.room * sum(array.nbytes for array in given.arrays))
     copies = iter([decode(each, dtype=dtype) for each in (probe.inputs.map(_turned), probe.inputs)])
     tensors = any(leaf.kind == "tensor" for leaf in given.flat())
@@ -148,10 +145,7 @@ def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -
 
 
 def _turned(leaf: EncodedValue) -> EncodedValue:
-    """Return an array of other numbers with the same shape and dtype.
-
-    Integers and booleans stay, as they may be indices or counts.
-    """
+    """Return an array of other numbers with the same shape and dtype. Integers and booleans may be indices, so they stay."""
     if not isinstance(leaf, ArrayNode) or leaf.content.dtype.kind not in "fc":
         return leaf
     return ArrayNode(leaf.content.ravel()[::-1].reshape(leaf.content.shape), leaf.kind)

@@ -96,10 +96,7 @@ def score_of(exercise: ExerciseRecord, passed: Sequence[bool]) -> float:
 def compare(
     expected: Observation, seen: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
-    """Return the first check that fails, or None.
-
-    `finite=False` skips the check for NaN, because a mistake may give NaN itself.
-    """
+    """Return the first check that fails, or None. `finite=False` skips the one for NaN, because a mistake may give NaN itself."""
     if expected.failure is not None:
         return _raising(expected.failure, seen)
     if seen.failure is not None:

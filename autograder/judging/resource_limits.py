@@ -79,10 +79,7 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
 
 
 def kept(obj: Any, beside: Any) -> int:
-    """Return how many numbers the arrays and tensors held by `obj` contain.
-
-    Shared memory is counted once, and memory that is also reachable from `beside` is not counted.
-    """
+    """Count the numbers in the arrays and tensors that `obj` holds: shared memory once, and none that `beside` reaches too."""
     given = _memory(beside)
     return sum(size for place, size in _memory(obj).items() if place not in given)
 

@@ -45,10 +45,7 @@ def make(
     naming: Naming = "pairs",
     operators: str = "",
 ) -> Pack:
-    """The pack of a lesson for `seed`; see `make_record`.
-
-    Raises ValueError where a reference fails on its own probe, and where the module `operators` is missing.
-    """
+    """The pack of a lesson. Raises ValueError where a reference fails on its own probe, or the module `operators` is missing."""
     records = {
         each.id: each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming, operators=operators)
         for each in exercises
