@@ -125,8 +125,7 @@ def observe_by_line(
         if time.perf_counter() > deadline:
             late = True
             raise KeyboardInterrupt
-        path = frame.f_code.co_filename
-        return None if path.startswith((*_OWN, _STDLIB, "<frozen")) or "site-packages" in path else watch
+        return None if _is_library(frame.f_code.co_filename) else watch
 
     sys.settrace(watch)
     try:
@@ -134,6 +133,10 @@ def observe_by_line(
     finally:
         sys.settrace(before)
     return Observation(failure=Failure("timeout", "", f"{seconds:g} s"), seconds=seconds) if late else seen
+
+
+def _is_library(path: str) -> bool:
+    return path.startswith((*_OWN, _STDLIB, "<frozen")) or "site-packages" in path
 
 
 def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -> Any:
@@ -280,7 +283,7 @@ def _bits(array: Array) -> tuple[str, tuple[int, ...], bytes]:
 
 def _describe(error: BaseException, answer: Any) -> Failure:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.lineno is not None]
-    theirs = [f for f in frames if not f.filename.startswith((*_OWN, _STDLIB, "<frozen")) and "site-packages" not in f.filename]
+    theirs = [frame for frame in frames if not _is_library(frame.filename)]
     cell = _written_in(answer)
     own = [frame for frame in theirs if frame.filename == cell] or theirs  # prefer lines in the answer's own cell
     line = (own[-1].lineno or 0, (own[-1].line or "").strip()[:200]) if own else None

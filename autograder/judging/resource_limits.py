@@ -28,15 +28,12 @@ def from_torch() -> tuple[Any, Any]:
     return torch.inference_mode, profile
 
 
-@contextlib.contextmanager
-def by_hand(wanted: bool) -> Iterator[None]:
+def by_hand(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     """Switch off automatic differentiation in the block if `wanted`: PyTorch cannot record anything for a backward pass."""
     if not wanted or "torch" not in sys.modules:
-        yield
-        return
-    mode, _ = from_torch()
-    with mode():
-        yield
+        return contextlib.nullcontext()
+    mode: contextlib.AbstractContextManager[Any] = from_torch()[0]()
+    return mode
 
 
 @contextlib.contextmanager
