@@ -27,13 +27,11 @@ def _defaults(tree: Any) -> dict[str, Any]:
         return {}
     arguments = tree.args
     plain = [*arguments.posonlyargs, *arguments.args]  # the last of these have defaults
-    pairs = [
-        *zip(plain[::-1], arguments.defaults[::-1], strict=False),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
+    pairs = [*zip(plain[::-1], arguments.defaults[::-1], strict=False)]
+    pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is not None]
     found = {}
     for argument, value in pairs:
-        with contextlib.suppress(ValueError):  # no plain value, or none at all
+        with contextlib.suppress(ValueError):  # no plain value
             found[argument.arg] = ast.literal_eval(value)
     return found
 
