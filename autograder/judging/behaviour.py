@@ -22,10 +22,7 @@ MAX_ENTRIES = 1_000_000
 
 
 class BehaviourError(ValueError):
-    """The behaviour function cannot be loaded: its package is missing or its name is wrong.
-
-    Whoever runs the course has to fix it.
-    """
+    """The behaviour function cannot be loaded: its package is missing or its name is wrong. Whoever runs the course fixes it."""
 
 
 @functools.cache
@@ -45,28 +42,24 @@ def shown(name: str, seen: Observation, probe: Probe) -> Observation:
     """Replace the value in `seen` by its behaviour; if it has none, return a failure of kind "unfit". Never raises."""
     if not name or seen.failure is not None or seen.value is None:
         return seen
-    if sum(array.size for array in seen.value.arrays) > MAX_ENTRIES:
-        return _unfit(seen, Failure(UNFIT, "ValueError", what=fact("unfit.many", most=MAX_ENTRIES)))
-    if (strange := seen.value.strange) is not None:
-        return _unfit(seen, Failure(UNFIT, "TypeError", what=fact("unfit.strange", got=strange)))
+    result = _behaviour_of(name, seen.value, probe)
+    if isinstance(result, Failure):
+        return replace(seen, value=None, grads={}, failure=result)
+    return replace(seen, value=result)
+
+
+def _behaviour_of(name: str, value: EncodedValue, probe: Probe) -> EncodedValue | Failure:
+    if sum(array.size for array in value.arrays) > MAX_ENTRIES:
+        return Failure(UNFIT, "ValueError", what=fact("unfit.many", most=MAX_ENTRIES))
+    if (strange := value.strange) is not None:
+        return Failure(UNFIT, "TypeError", what=fact("unfit.strange", got=strange))
+    # With NumPy arrays for tensors, judging needs no torch. They are copies, so they may be overwritten.
     try:
         with np.errstate(all="ignore"):
-            value = encode(find(name)(_plain(seen.value), **_plain(probe.inputs)))
+            output, inputs = (decode(each.of_kind("array")) for each in (value, probe.inputs))
+            return encode(find(name)(output, **inputs))
     except ValueError as error:
-        return _unfit(seen, Failure(UNFIT, "ValueError", str(error)[:600]))
+        return Failure(UNFIT, "ValueError", str(error)[:600])
     except Exception as error:  # learners return anything, and no function is prepared for all of it
         kind = type(error).__name__
-        return _unfit(seen, Failure(UNFIT, kind, what=fact("unfit.stopped", type=kind, message=str(error)[:200])))
-    return replace(seen, value=value)
-
-
-def _unfit(seen: Observation, failure: Failure) -> Observation:
-    return replace(seen, value=None, grads={}, failure=failure)
-
-
-def _plain(value: EncodedValue) -> Any:
-    """Return the value with NumPy arrays for tensors, so that judging needs no torch.
-
-    Arrays are copied, so they may be overwritten.
-    """
-    return decode(value.of_kind("array"))
+        return Failure(UNFIT, kind, what=fact("unfit.stopped", type=kind, message=str(error)[:200]))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from autograder.judging import allowances, elsewhere
+from autograder.judging import elsewhere, resource_limits
 from autograder.judging.fact import fact
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
 from autograder.judging.own_seconds import Stopwatch
@@ -28,7 +28,7 @@ from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, Obje
 MAX_NOTES = 5
 LONGEST_TIMES = 20  # a limit by the clock, as a multiple of one in a call's own seconds
 NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
-_OWN = (__file__, allowances.__file__, elsewhere.__file__)
+_OWN = (__file__, elsewhere.__file__, resource_limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
@@ -53,7 +53,7 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
                     result = _run(answer, values)
                 seen.value = encode(device.fetch(result))
             else:
-                with allowances.by_hand(probe.by_hand):
+                with resource_limits.by_hand(probe.by_hand):
                     seen.value = encode(_run(answer, values) if not probe.room else _within(probe, answer, before, dtype))
             theirs = _renamed(answer, list(values)) if isinstance(values, dict) else []
         except _UnusableError as problem:
@@ -125,8 +125,7 @@ def observe_by_line(
         if time.perf_counter() > deadline:
             late = True
             raise KeyboardInterrupt
-        path = frame.f_code.co_filename
-        return None if path.startswith((*_OWN, _STDLIB, "<frozen")) or "site-packages" in path else watch
+        return None if _is_library(frame.f_code.co_filename) else watch
 
     sys.settrace(watch)
     try:
@@ -136,22 +135,20 @@ def observe_by_line(
     return Observation(failure=Failure("timeout", "", f"{seconds:g} s"), seconds=seconds) if late else seen
 
 
-def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -> Any:
-    """Call `answer` on the probe's inputs within the case's memory limit.
+def _is_library(path: str) -> bool:
+    return path.startswith((*_OWN, _STDLIB, "<frozen")) or "site-packages" in path
 
-    A first call with other numbers warms up, so the answer cannot have stored the result of the measured call.
-    """
+
+def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -> Any:
+    """Call `answer` within the case's memory limit. It warms up with other numbers, so it cannot have stored the result."""
     room = int(probe.room * sum(array.nbytes for array in given.arrays))
     copies = iter([decode(each, dtype=dtype) for each in (probe.inputs.map(_turned), probe.inputs)])
     tensors = any(leaf.kind == "tensor" for leaf in given.flat())
-    return allowances.within(room, lambda: _run(answer, next(copies)), tensors=tensors)
+    return resource_limits.within(room, lambda: _run(answer, next(copies)), tensors=tensors)
 
 
 def _turned(leaf: EncodedValue) -> EncodedValue:
-    """Return an array of other numbers with the same shape and dtype.
-
-    Integers and booleans stay, as they may be indices or counts.
-    """
+    """Return an array of other numbers with the same shape and dtype. Integers and booleans may be indices, so they stay."""
     if not isinstance(leaf, ArrayNode) or leaf.content.dtype.kind not in "fc":
         return leaf
     return ArrayNode(leaf.content.ravel()[::-1].reshape(leaf.content.shape), leaf.kind)
@@ -179,7 +176,7 @@ def _run(answer: Any, values: Any) -> Any:
     for call in script.calls:
         match call:
             case Keeps():
-                results.append(allowances.kept(obj, script.init) <= call.numbers)
+                results.append(resource_limits.kept(obj, script.init) <= call.numbers)
             case Construct():
                 beside.append(type(obj)(**call.arguments))
                 results.append(None)
@@ -286,7 +283,7 @@ def _bits(array: Array) -> tuple[str, tuple[int, ...], bytes]:
 
 def _describe(error: BaseException, answer: Any) -> Failure:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.lineno is not None]
-    theirs = [f for f in frames if not f.filename.startswith((*_OWN, _STDLIB, "<frozen")) and "site-packages" not in f.filename]
+    theirs = [frame for frame in frames if not _is_library(frame.filename)]
     cell = _written_in(answer)
     own = [frame for frame in theirs if frame.filename == cell] or theirs  # prefer lines in the answer's own cell
     line = (own[-1].lineno or 0, (own[-1].line or "").strip()[:200]) if own else None

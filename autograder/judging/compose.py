@@ -17,9 +17,19 @@ Answer = Callable[..., Any]
 Named = tuple[str, Any]
 
 
-def answer_of(exercise: Exercise, answer: Any) -> Answer:
-    """Return the function that makes the mistake `answer` in `exercise`."""
-    return _applied(exercise, answer, None)
+def answer_of(exercise: Exercise, answer: Any, to: Answer | None = None) -> Answer:
+    """Return the function that makes the mistake `answer` in `exercise`.
+
+    A step is applied to the function `to`, by default the reference; a whole answer or an `Instead` replaces it.
+    """
+    if isinstance(answer, Instead):
+        if exercise.recipe is None:
+            raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
+        return with_settings(exercise.recipe, program_of(exercise.recipe), answer)
+    if isinstance(answer, Before | After):
+        return apply_step(answer, exercise.reference if to is None else to)
+    whole: Answer = answer
+    return whole
 
 
 def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
@@ -41,16 +51,18 @@ def _orders(one: Named, two: Named) -> Iterator[tuple[Named, Named]]:
         yield two, one
 
 
-def _set(exercise: Exercise, step: Instead) -> Answer:
-    """Return the exercise's recipe with the settings of `step`."""
-    recipe = exercise.recipe
-    if recipe is None:
-        raise ValueError(f"exercise {exercise.id!r}: Instead(...) sets the exercise's recipe, and it has none.")
+def program_of(recipe: Any) -> Any:
+    """Return the function that takes the settings of a recipe."""
+    return recipe.factory if isinstance(recipe, Made) else recipe
+
+
+def with_settings(recipe: Any, program: Any, step: Instead) -> Answer:
+    """Return the answer that `program`, the function of `recipe` or an edit of it, makes with the settings of `step`."""
     if not isinstance(recipe, Made):
-        return lambda **inputs: recipe(**inputs, **step.of(**inputs))
+        return lambda **inputs: program(**inputs, **step.of(**inputs))
     if step.depends:
-        return lambda **inputs: recipe.factory(**step.of(**inputs))(**inputs)
-    made: Answer = recipe.factory(**step.settings)
+        return lambda **inputs: program(**step.of(**inputs))(**inputs)
+    made: Answer = program(**step.settings)
     return made
 
 
@@ -59,17 +71,6 @@ def apply_step(step: Before | After, to: Answer) -> Answer:
     if isinstance(step, Before):
         return lambda **inputs: to(**{**inputs, **step.change(**inputs)})
     return lambda **inputs: step.change(to(**inputs), **inputs)
-
-
-def _applied(exercise: Exercise, answer: Any, to: Answer | None) -> Answer:
-    """Apply `answer` to the function `to`, or to the reference if `to` is None; a whole answer or an `Instead` replaces `to`."""
-    if isinstance(answer, Instead):
-        return _set(exercise, answer)
-    to = exercise.reference if to is None else to
-    if isinstance(answer, Before | After):
-        return apply_step(answer, to)
-    whole: Answer = answer
-    return whole
 
 
 def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
@@ -82,10 +83,10 @@ def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
     if isinstance(one, Instead) and isinstance(two, Instead):
         if set(one.settings) & set(two.settings):
             return None  # one setting cannot be wrong in two ways
-        return _set(exercise, Instead(**one.settings, **two.settings))
+        return answer_of(exercise, Instead(**one.settings, **two.settings))
     function: Answer | None = whole[0] if whole else None
     for step in sorted(steps, key=lambda step: (Instead, Before, After).index(type(step))):
-        function = _applied(exercise, step, function)
+        function = answer_of(exercise, step, function)
     return function  # `Before` and `After` wrap functions only, so a class comes back unchanged
 
 

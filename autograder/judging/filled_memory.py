@@ -15,28 +15,16 @@ import numpy as np
 @contextlib.contextmanager
 def filled_memory() -> Iterator[None]:
     """Fill the arrays that `np.empty`, `np.empty_like` and, if PyTorch is loaded, `torch.empty` and its relatives make."""
-    empty, empty_like = np.empty, np.empty_like
     with contextlib.ExitStack() as undo:
-        undo.callback(setattr, np, "empty", empty)
-        undo.callback(setattr, np, "empty_like", empty_like)
-        setattr(np, "empty", lambda *args, **kwargs: _filled(empty(*args, **kwargs)))  # noqa: B010 - mypy knows it as a function
-        setattr(np, "empty_like", lambda *args, **kwargs: _filled(empty_like(*args, **kwargs)))  # noqa: B010
-        if "torch" in sys.modules:
-            undo.enter_context(_deterministic())
+        for name in ("empty", "empty_like"):
+            make = getattr(np, name)
+            undo.callback(setattr, np, name, make)
+            setattr(np, name, lambda *args, make=make, **kwargs: _filled(make(*args, **kwargs)))
+        if (torch := sys.modules.get("torch")) is not None:  # its deterministic mode fills memory, too
+            before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+            undo.callback(torch.use_deterministic_algorithms, before, warn_only=warns)
+            torch.use_deterministic_algorithms(True, warn_only=True)  # without such a version, an operation runs as usual
         yield
-
-
-@contextlib.contextmanager
-def _deterministic() -> Iterator[None]:
-    """Use PyTorch's deterministic mode, which also fills memory. Operations without a deterministic version run as usual."""
-    import torch
-
-    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before, warn_only=warns)
 
 
 def _filled(array: Any) -> Any:

@@ -6,6 +6,7 @@ later ones are *skipped*, not failed.
 """
 
 import builtins
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,10 +97,7 @@ def score_of(exercise: ExerciseRecord, passed: Sequence[bool]) -> float:
 def compare(
     expected: Observation, seen: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
-    """Return the first check that fails, or None.
-
-    `finite=False` skips the check for NaN, because a mistake may give NaN itself.
-    """
+    """Return the first check that fails, or None. `finite=False` skips the one for NaN, because a mistake may give NaN itself."""
     if expected.failure is not None:
         return _raising(expected.failure, seen)
     if seen.failure is not None:
@@ -109,24 +107,16 @@ def compare(
     if (problem := _structure(expected.value, seen.value)) is not None:
         return problem
     pairs = [(path, a.content, b.content) for (path, a), (_, b) in zip(expected.value.leaves(), seen.value.leaves(), strict=True)]
-    for path, want, got in pairs:
-        if (problem := _shape_and_dtype(path, want, got)) is not None:
-            return problem
     arrays = [(path, want, got) for path, want, got in pairs if isinstance(want, np.ndarray) and isinstance(got, np.ndarray)]
-    if finite:
-        for path, want, got in arrays:
-            bad = np.isnan(got) & ~np.isnan(want) if want.dtype.kind in "fc" else np.zeros(0, bool)
-            if bad.any():
-                return _mismatch("finite", fact("mismatch.nan", count=int(bad.sum()), of=got.size), path, want, got, bad)
-    for law in properties:
-        if (problem := _property(law, arrays)) is not None:
-            return problem
-    for path, want, got in pairs:
-        if (problem := _values(path, want, got, tolerance)) is not None:
-            return problem
-    for name, grad in expected.grads.items():
-        if (problem := _gradient(name, grad, seen.grads.get(name), tolerance)) is not None:
-            return problem
+    problems = itertools.chain(  # in the order of `CHECKS`, each looked for once there is none before
+        (_shape_and_dtype(*each) for each in pairs),
+        (_finite(*each) for each in arrays if finite),
+        (_property(law, arrays) for law in properties),
+        (_values(*each, tolerance) for each in pairs),
+        (_gradient(name, grad, seen.grads.get(name), tolerance) for name, grad in expected.grads.items()),
+    )
+    if (problem := next(filter(None, problems), None)) is not None:
+        return problem
     if seen.mutated and set(seen.mutated) != set(expected.mutated):
         return Mismatch("inputs unchanged", fact("mismatch.changed", names=tuple(seen.mutated)))
     return None
@@ -223,6 +213,13 @@ def _shape_and_dtype(path: str, want: Any, got: Any) -> Mismatch | None:
     if wanted != found:
         return Mismatch("dtype", fact("mismatch.dtype", want=fact(f"entries.{wanted}"), got=fact(f"entries.{found}")), path)
     return None
+
+
+def _finite(path: str, want: Array, got: Array) -> Mismatch | None:
+    bad = np.isnan(got) & ~np.isnan(want) if want.dtype.kind in "fc" else np.zeros(0, bool)
+    if not bad.any():
+        return None
+    return _mismatch("finite", fact("mismatch.nan", count=int(bad.sum()), of=got.size), path, want, got, bad)
 
 
 def _property(law: Property, arrays: Sequence[tuple[str, Array, Array]]) -> Mismatch | None:

@@ -1,7 +1,4 @@
-"""The input of one case and what was observed of an answer to it, as plain data.
-
-Only this passes between `observe` and `judge`.
-"""
+"""The input of one case and what was observed of an answer to it: plain data, and all that `observe` passes to `judge`."""
 
 from dataclasses import dataclass, field
 

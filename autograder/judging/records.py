@@ -35,10 +35,7 @@ class NearSlip:
 
 @dataclass
 class CaseRecord:
-    """One probe with its expected observation.
-
-    `mistakes` maps names (`Misconception.answers`) to what each known mistake does on it.
-    """
+    """One probe with its expected observation and what each known mistake does on it, by the names of `Misconception.answers`."""
 
     name: str
     probe: Probe

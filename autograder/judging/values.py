@@ -258,10 +258,7 @@ def _spec(whole: Container, parts: list[Any]) -> dict[str, Any]:
 
 
 def fetch(stored: Any, arrays: Sequence[Array], *, code: bool = True) -> EncodedValue | None:
-    """Read back what `store` returned.
-
-    Raises ValueError for anything `store` does not write; `code` says if ``{"c": …}`` is allowed.
-    """
+    """Read back what `store` returned, with ``{"c": …}`` only if `code`. Raises ValueError for what `store` does not write."""
     if stored is None:
         return None
     if not (isinstance(stored, list) and len(stored) == 3 and all(type(n) is int and n >= 0 for n in stored[1:])):

@@ -9,7 +9,7 @@ from typing import Any
 
 from autograder.judging.fact import fact
 from autograder.mutants.course_operators import NONE, CallOperator, Operators
-from autograder.mutants.source import Slip, placed, quote
+from autograder.mutants.source import Slip, placed, plus, quote, with_parts
 
 _RENAMED = {
     "max": ("min",), "min": ("max",), "amax": ("amin",), "amin": ("amax",), "sum": ("mean", "max"), "mean": ("sum",),
@@ -68,7 +68,7 @@ def _exchange(node: ast.Call) -> Iterator[Slip]:
         return
     first, second = quote(node.args[0]), quote(node.args[1])
     what = fact("slip.call.exchanged", one=first, two=second, name=name)
-    yield 3, lambda n: ast.Call(n.func, [n.args[1], n.args[0], *n.args[2:]], n.keywords), what
+    yield 3, lambda n: with_parts(n, args=[n.args[1], n.args[0], *n.args[2:]]), what
     if name in ("max", "min", "maximum", "minimum"):
         yield 1, lambda n: n.args[1], fact(f"slip.call.always.{name[:3]}", code=second, other=first)
 
@@ -79,11 +79,8 @@ def _where(node: ast.Call) -> Iterator[Slip]:
     for kept in (1, 2):
         what = fact("slip.call.everywhere", code=quote(node.args[kept]), test=quote(node.args[0]))
         yield 1, lambda n, kept=kept: n.args[kept], what
-    yield (
-        2,
-        lambda n: ast.Call(n.func, [n.args[0], n.args[2], n.args[1]], n.keywords),
-        fact("slip.call.two_ways", code=quote(node)),
-    )
+    what = fact("slip.call.two_ways", code=quote(node))
+    yield 2, lambda n: with_parts(n, args=[n.args[0], n.args[2], n.args[1]]), what
 
 
 def _keywords(node: ast.Call) -> Iterator[Slip]:
@@ -109,15 +106,15 @@ def _other_axis(node: ast.Call, number: int, keyword: ast.keyword) -> Iterator[S
 def without_option(node: ast.Call, number: int) -> Slip:
     """The slip of leaving out keyword `number` of a call."""
     what = fact("slip.call.option", option=node.keywords[number].arg, name=called(node))
-    return 2, lambda n: ast.Call(n.func, n.args, n.keywords[:number] + n.keywords[number + 1 :]), what
+    return 2, lambda n: with_parts(n, keywords=n.keywords[:number] + n.keywords[number + 1 :]), what
 
 
 def _range(node: ast.Call) -> Iterator[Slip]:
     if not 0 < len(node.args) < 3:
         return
-    at = len(node.args) - 1
     for step, key in ((1, "slip.loop.more"), (-1, "slip.loop.less")):
-        yield 3, lambda n, step=step: _stepped(n, at, step), fact(key, code=quote(node))
+        what = fact(key, code=quote(node))
+        yield 3, lambda n, step=step: with_parts(n, args=[*n.args[:-1], plus(n.args[-1], step)]), what
 
 
 def _divisor(node: ast.Call) -> Iterator[Slip]:
@@ -141,26 +138,20 @@ def _similar_function(node: ast.Call) -> Iterator[Slip]:
     if not isinstance(node.func, ast.Attribute) or (of_a_module and not node.args):
         return
     if name == "tanh":
-        one = ast.Constant(1.0)
-        yield (
-            2,
-            lambda n: ast.BinOp(one, ast.Div(), ast.BinOp(one, ast.Add(), again(n, ast.UnaryOp(ast.USub(), of(n)), "exp"))),
-            placed(fact("slip.call.sigmoid", name=name), node),
-        )
+        one, what = ast.Constant(1.0), placed(fact("slip.call.sigmoid", name=name), node)
+
+        def falling(n: Any) -> ast.Call:
+            return again(n, ast.UnaryOp(ast.USub(), of(n)), "exp")
+
+        yield 2, lambda n: ast.BinOp(one, ast.Div(), ast.BinOp(one, ast.Add(), falling(n))), what
     elif name == "sum":
-        yield (
-            2,
-            lambda n: ast.BinOp(again(n, ast.BinOp(of(n), ast.Mult(), of(n)), "sum"), ast.Pow(), ast.Constant(0.5)),
-            placed(fact("slip.call.root_of_squares"), node),
-        )
+        what = placed(fact("slip.call.root_of_squares"), node)
+        yield 2, lambda n: root(again(n, ast.BinOp(of(n), ast.Mult(), of(n)), "sum")), what
     elif name == "norm" and of_a_module and len(node.args) == 1 and not any(keyword.arg == "ord" for keyword in node.keywords):
         for order, key in ((1.0, "slip.call.norm.sum"), (float("inf"), "slip.call.norm.largest")):
             value = ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(order))], [])
-            yield (
-                2,
-                lambda n, value=value: ast.Call(n.func, n.args, [*n.keywords, ast.keyword("ord", value)]),
-                placed(fact(key), node),
-            )
+            what = placed(fact(key), node)
+            yield 2, lambda n, value=value: with_parts(n, keywords=[*n.keywords, ast.keyword("ord", value)]), what
 
 
 def _triangle(node: ast.Call) -> Iterator[Slip]:
@@ -170,28 +161,20 @@ def _triangle(node: ast.Call) -> Iterator[Slip]:
         yield -1, lambda n: n.func.value if method else n.args[0], fact("slip.call.triangle", name=called(node))
     place = 0 if method else 1
     at = next((number for number, keyword in enumerate(node.keywords) if keyword.arg in ("diagonal", "k")), None)
-    stated = node.keywords[at].value if at is not None else node.args[place] if len(node.args) > place else ast.Constant(0)
-    for step in (1, -1):
 
-        def moved(n: Any, step: int = step) -> ast.Call:
-            value = n.keywords[at].value if at is not None else n.args[place] if len(n.args) > place else ast.Constant(0)
-            return _diagonal(n, at, place, ast.BinOp(value, ast.Add(), ast.Constant(step)))
+    def stated(n: Any) -> Any:
+        return n.keywords[at].value if at is not None else n.args[place] if len(n.args) > place else ast.Constant(0)
 
-        yield 0, moved, fact(f"slip.triangle.{'later' if step > 0 else 'earlier'}", code=quote(node))
-    if not isinstance(stated, ast.Constant):
-        what = fact("slip.triangle.first", code=quote(node), offset=quote(stated))
-        yield 0, lambda n: _diagonal(n, at, place, ast.Constant(0)), what
-        yield (
-            1,
-            lambda n: _diagonal(n, at, place, ast.UnaryOp(ast.USub(), stated)),
-            fact("slip.triangle.sign", code=quote(node)),
-        )
+    def diagonal(n: Any, value: ast.expr) -> Any:
+        return with_parts(n, args=[*n.args[:place], value]) if at is None else with_keyword(n, at, value)
 
-
-def _diagonal(node: ast.Call, at: int | None, place: int, value: ast.expr) -> ast.Call:
-    if at is not None:
-        return with_keyword(node, at, value)
-    return ast.Call(node.func, [*node.args[:place], value], node.keywords)
+    offset = stated(node)
+    for step, key in ((1, "slip.triangle.later"), (-1, "slip.triangle.earlier")):
+        yield 0, lambda n, step=step: diagonal(n, plus(stated(n), step)), fact(key, code=quote(node))
+    if not isinstance(offset, ast.Constant):
+        what = fact("slip.triangle.first", code=quote(node), offset=quote(offset))
+        yield 0, lambda n: diagonal(n, ast.Constant(0)), what
+        yield 1, lambda n: diagonal(n, ast.UnaryOp(ast.USub(), offset)), fact("slip.triangle.sign", code=quote(node))
 
 
 def _reshaped(node: ast.Call) -> ast.Call:
@@ -206,11 +189,8 @@ def _of_a_list(node: ast.Call) -> bool:
     return isinstance(node.args[0], ast.List | ast.ListComp | ast.GeneratorExp)
 
 
-def _renamed(node: ast.Call, name: str) -> ast.Call:
-    func = (
-        ast.Attribute(node.func.value, name, ast.Load()) if isinstance(node.func, ast.Attribute) else ast.Name(name, ast.Load())
-    )
-    return ast.Call(func, node.args, node.keywords)
+def _renamed(node: ast.Call, name: str) -> Any:
+    return with_parts(node, func=with_parts(node.func, **{"attr" if isinstance(node.func, ast.Attribute) else "id": name}))
 
 
 def with_keyword(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
@@ -220,15 +200,14 @@ def with_keyword(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
     return ast.Call(node.func, node.args, keywords)
 
 
-def _with_option(node: ast.Call, key: str, value: object) -> ast.Call:
+def _with_option(node: ast.Call, key: str, value: int) -> Any:
     kept = [keyword for keyword in node.keywords if keyword.arg not in ("ddof", "correction", "unbiased")]
-    return ast.Call(node.func, node.args, [*kept, ast.keyword(key, ast.Constant(value))])  # type: ignore[arg-type]  # a number
+    return with_parts(node, keywords=[*kept, ast.keyword(key, ast.Constant(value))])
 
 
-def _stepped(node: ast.Call, at: int, step: int) -> ast.Call:
-    args = [*node.args]
-    args[at] = ast.BinOp(args[at], ast.Add(), ast.Constant(step))
-    return ast.Call(node.func, args, node.keywords)
+def root(node: ast.expr) -> ast.BinOp:
+    """The square root of an expression."""
+    return ast.BinOp(node, ast.Pow(), ast.Constant(0.5))
 
 
 _OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
@@ -255,11 +234,8 @@ def of_statement(node: ast.stmt) -> Iterator[Slip]:
     if isinstance(node, ast.AugAssign):
         target = quote(node.target)
         yield 1, lambda n: ast.Pass(), fact("slip.step.left_out", code=quote(node))
-        yield (
-            1,
-            lambda n: ast.Assign([_stored(n.target)], n.value),
-            fact("slip.step.overwrote", code=target, value=quote(node.value)),
-        )
+        what = fact("slip.step.overwrote", code=target, value=quote(node.value))
+        yield 1, lambda n: ast.Assign([n.target], n.value), what
     elif isinstance(node, ast.Assign):
         target = ast.unparse(node.targets[0])
         if "." in target or "[" in target:
@@ -278,10 +254,6 @@ def of_statement(node: ast.stmt) -> Iterator[Slip]:
         yield 1, lambda n: ast.Pass(), fact("slip.raise", code=quote(node))
     elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and len(node.value.elts) <= 4:
         yield from _of_results(node.value)
-
-
-def _stored(target: Any) -> Any:
-    return target
 
 
 def _of_results(results: ast.Tuple) -> Iterator[Slip]:

@@ -22,13 +22,13 @@ import numpy as np
 
 from autograder.judging.behaviour import shown
 from autograder.judging.call_answer import bare
-from autograder.judging.compose import apply_step
-from autograder.judging.exercise import After, Before, Exercise, Instead, Made, Misconception, Tolerance
+from autograder.judging.compose import apply_step, program_of, with_settings
+from autograder.judging.exercise import After, Before, Exercise, Instead, Misconception, Tolerance
 from autograder.judging.fact import Fact
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
 from autograder.judging.records import UNLISTED, CaseRecord, NearSlip
 from autograder.judging.values import Array, decode
-from autograder.mutants.course_operators import NONE, Operators, StepSlip
+from autograder.mutants.course_operators import Operators, StepSlip
 from autograder.mutants.line_limit import observe_bounded
 from autograder.mutants.of_results_and_inputs import slips
 from autograder.mutants.operators import edits
@@ -115,17 +115,17 @@ class _Found:
         return None
 
 
-NearPrograms = tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    with warnings.catch_warnings(action="ignore"), contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
-def find(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators = NONE) -> NearPrograms:
+@_quietly()
+def find(
+    exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators
+) -> tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]:
     """For each program, by the ids of its slips: its fingerprints; and the slips, those of the course's `operators` too."""
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        return _found(exercise, cases, operators)
-
-
-def _found(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators) -> NearPrograms:
     inputs = frozenset(cases[0].probe.inputs.items())
     starts = [start for start in _starts(exercise, inputs) if _is_built(start)]
     found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
@@ -193,9 +193,9 @@ def _starts(exercise: Exercise, inputs: frozenset[str]) -> Iterator[Start]:
         if (source := source_of(answer)) is not None:
             yield Start(source, lambda program: program)
     recipe = exercise.recipe
-    setting = source_of(recipe.factory if isinstance(recipe, Made) else recipe) if recipe is not None else None
+    setting = source_of(program_of(recipe))
     if setting is not None:
-        yield Start(_settled(setting, {}, inputs), lambda program: _set(recipe, program, Instead()))
+        yield Start(_settled(setting, {}, inputs), lambda program: with_settings(recipe, program, Instead()))
     for mistake in exercise.misconceptions:
         for answer in mistake.answers().values():
             yield from _starts_of(exercise, mistake, answer, setting, inputs)
@@ -210,24 +210,13 @@ def _starts_of(
 ) -> Iterator[Start]:
     if isinstance(answer, Instead):
         if setting is not None:
-            yield Start(
-                _settled(setting, answer.settings, inputs), lambda program: _set(exercise.recipe, program, answer), mistake.id
-            )
+            made = _settled(setting, answer.settings, inputs)
+            yield Start(made, lambda program: with_settings(exercise.recipe, program, answer), mistake.id)
     elif isinstance(answer, Before | After):
         if (source := source_of(exercise.reference)) is not None:
             yield Start(source, lambda program: apply_step(answer, program), mistake.id)
     elif (source := source_of(answer)) is not None:
         yield Start(source, lambda program: program, mistake.id)
-
-
-def _set(recipe: Any, program: Any, step: Instead) -> Answer:
-    """The recipe, edited, with the settings of `step`."""
-    if not isinstance(recipe, Made):
-        return lambda **inputs: program(**inputs, **step.of(**inputs))
-    if step.depends:
-        return lambda **inputs: program(**step.of(**inputs))(**inputs)
-    made: Answer = program(**step.settings)
-    return made
 
 
 def _steps(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators) -> list[StepSlip]:

@@ -58,7 +58,8 @@ def _counter() -> Any:
 
     def count(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal left
-        if event == "call" and _is_library(frame.f_code.co_filename):
+        path = frame.f_code.co_filename
+        if event == "call" and ("site-packages" in path or path.startswith(_LIBRARIES)):
             return None
         left -= event == "line"
         if left < 0:
@@ -66,7 +67,3 @@ def _counter() -> Any:
         return count
 
     return count
-
-
-def _is_library(filename: str) -> bool:
-    return "site-packages" in filename or filename.startswith(_LIBRARIES)

@@ -4,6 +4,7 @@ In: the inputs of a case and the result. Out: `StepSlip`s: a result transposed, 
 that counts one too many, that is left out, that is taken for another. What is not possible raises, and is then no slip.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,9 +50,8 @@ def _softmax(x: Any, axis: int) -> Any:
 def _cast(x: Any, kind: str) -> Any:
     if hasattr(x, "numpy"):
         return {"i": x.long, "f": x.double, "b": x.bool}[kind]()
-    if hasattr(x, "astype"):
-        return x.astype({"i": int, "f": float, "b": bool}[kind])
-    return {"i": int, "f": float, "b": bool}[kind](x)
+    plain: Any = {"i": int, "f": float, "b": bool}[kind]
+    return x.astype(plain) if hasattr(x, "astype") else plain(x)
 
 
 _DONE: tuple[tuple[str, str, bool, Callable[[Any], Any], int], ...] = (
@@ -179,12 +179,11 @@ def _at(place: int, change: Callable[[Any], Any]) -> Callable[..., Any]:
 def _with_inputs(inputs: dict[str, Any]) -> Iterator[StepSlip]:
     numbers = [name for name, value in inputs.items() if _is_number(value) and not hasattr(value, "ndim")]
     for name in numbers[:ENOUGH_NUMBERS]:
-        yield from _with_number(name, inputs[name])
-    names = list(inputs)
-    for number, one in enumerate(names):
-        for two in names[number + 1 :]:
-            if type(inputs[one]) is type(inputs[two]) and getattr(inputs[one], "ndim", 0) == getattr(inputs[two], "ndim", 0):
-                yield StepSlip(Before(_swap(one, two)), fact("slip.input.swapped", one=one, two=two), 3)
+        for key, gap, change, rank in _DONE_TO_NUMBERS[0 if isinstance(inputs[name], int) else 2 :]:
+            yield StepSlip(_changed(name, change), fact(key, **{gap: name}), rank)
+    for one, two in itertools.combinations(inputs, 2):
+        if type(inputs[one]) is type(inputs[two]) and getattr(inputs[one], "ndim", 0) == getattr(inputs[two], "ndim", 0):
+            yield StepSlip(Before(_swap(one, two)), fact("slip.input.swapped", one=one, two=two), 3)
     for name, value in inputs.items():
         if isinstance(value, bool):
             yield StepSlip(_changed(name, lambda x: not x), fact("slip.input.opposite", name=name), 1)
@@ -204,17 +203,14 @@ def _swap(one: str, two: str) -> Callable[..., dict[str, Any]]:
     return lambda **given: {one: given[two], two: given[one]}
 
 
-def _with_number(name: str, value: Any) -> Iterator[StepSlip]:
-    def change(function: Callable[[Any], Any]) -> Before:
-        return _changed(name, function)
-
-    if isinstance(value, int):
-        yield StepSlip(change(lambda x: x + 1), fact("slip.input.more", name=name), 1)
-        yield StepSlip(change(lambda x: x - 1), fact("slip.input.less", name=name), 1)
-    yield StepSlip(change(lambda x: type(x)(1)), fact("slip.left_out", code=name), 0)
-    yield StepSlip(change(lambda x: 2 * x), fact("slip.input.double", name=name), 2)
-    yield StepSlip(change(lambda x: x / 2), fact("slip.input.half", name=name), 2)
-    yield StepSlip(change(lambda x: x * x), fact("slip.input.square", name=name), 2)
-    yield StepSlip(change(lambda x: x**0.5), fact("slip.root", code=name), 2)
-    yield StepSlip(change(lambda x: 1 / x), fact("slip.input.reciprocal", name=name), 2)
-    yield StepSlip(change(lambda x: x * 8), fact("slip.input.bits", name=name), 3)
+_DONE_TO_NUMBERS: tuple[tuple[str, str, Callable[[Any], Any], int], ...] = (  # the key, the gap for the name, what is done, rank
+    ("slip.input.more", "name", lambda x: x + 1, 1),
+    ("slip.input.less", "name", lambda x: x - 1, 1),
+    ("slip.left_out", "code", lambda x: type(x)(1), 0),
+    ("slip.input.double", "name", lambda x: 2 * x, 2),
+    ("slip.input.half", "name", lambda x: x / 2, 2),
+    ("slip.input.square", "name", lambda x: x * x, 2),
+    ("slip.root", "code", lambda x: x**0.5, 2),
+    ("slip.input.reciprocal", "name", lambda x: 1 / x, 2),
+    ("slip.input.bits", "name", lambda x: x * 8, 3),
+)

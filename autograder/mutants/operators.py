@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from autograder.judging.fact import Fact, fact
-from autograder.mutants.call_operators import of_attribute, of_call, of_statement
+from autograder.mutants.call_operators import of_attribute, of_call, of_statement, root
 from autograder.mutants.course_operators import NONE, Operators
-from autograder.mutants.source import Edit, Slip, Source, placed, plain_slip, quote, undecorated
+from autograder.mutants.source import Edit, Slip, Source, parents, placed, plain_slip, plus, quote, undecorated, with_parts
 
 
 def edits(source: Source, operators: Operators = NONE) -> list[Edit]:
@@ -34,15 +34,10 @@ def _where(edit: Edit) -> Edit:
 
 
 def _edits(function: str, tree: ast.AST, operators: Operators) -> Iterator[Edit]:
-    inside = _parents(tree)
-    names = _names(tree)
+    inside, names = parents(tree), _names(tree)
     for node in undecorated(tree):
         for rank, change, what in _of_node(node, inside, names, operators):
             yield Edit(function, node, change, what, rank)
-
-
-def _parents(tree: ast.AST) -> dict[int, ast.AST]:
-    return {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
 def _names(tree: ast.AST) -> list[str]:
@@ -107,11 +102,8 @@ def _of_operation(node: ast.BinOp) -> Iterator[Slip]:
         if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Div | ast.Mult):
             inner = quote(node.left.right)
             key = f"slip.power.{'divided' if isinstance(node.left.op, ast.Div) else 'multiplied'}"
-            yield (
-                0,
-                lambda n: ast.BinOp(ast.BinOp(n.left.left, n.op, n.right), n.left.op, n.left.right),
-                fact(f"{key}.square", code=inner) if right in ("2", "2.0") else fact(key, code=inner, power=right),
-            )
+            what = fact(f"{key}.square", code=inner) if right in ("2", "2.0") else fact(key, code=inner, power=right)
+            yield 0, lambda n: ast.BinOp(ast.BinOp(n.left.left, n.op, n.right), n.left.op, n.left.right), what
         yield 5, lambda n: ast.BinOp(n.right, n.op, n.left), fact("slip.power.turned", base=right, power=left)
         return
     if kind not in _LOST:
@@ -130,16 +122,9 @@ def _of_operation(node: ast.BinOp) -> Iterator[Slip]:
     if kind is ast.FloorDiv:
         yield 3, lambda n: ast.BinOp(n.left, ast.Div(), n.right), fact("slip.not_rounded", code=quote(node))
     if kind in (ast.Mult, ast.Div):
-        yield (
-            3,
-            lambda n: ast.BinOp(n, n.op, copy.deepcopy(n.right)),
-            fact(f"slip.twice.{'multiplied' if kind is ast.Mult else 'divided'}", code=right),
-        )
-        yield (
-            4,
-            lambda n: ast.BinOp(n.left, n.op, ast.BinOp(n.right, ast.Pow(), ast.Constant(0.5))),
-            fact("slip.root", code=right),
-        )
+        what = fact(f"slip.twice.{'multiplied' if kind is ast.Mult else 'divided'}", code=right)
+        yield 3, lambda n: ast.BinOp(n, n.op, copy.deepcopy(n.right)), what
+        yield 4, lambda n: ast.BinOp(n.left, n.op, root(n.right)), fact("slip.root", code=right)
 
 
 _TURNED: dict[type, str] = {ast.Sub: "difference", ast.Div: "quotient", ast.MatMult: "matrices"}
@@ -167,11 +152,8 @@ def _of_comparison(node: ast.Compare) -> Iterator[Slip]:
     left, right = quote(node.left), quote(node.comparators[0])
     for place, other in enumerate(_COMPARED.get(type(node.ops[0]), ())):
         sign = ast.unparse(ast.Compare(ast.Name("a"), [other()], [ast.Name("b")]))[2:-2]
-        yield (
-            place + 1,
-            lambda n, other=other: ast.Compare(n.left, [other()], n.comparators),
-            fact("slip.compared", left=left, right=right, sign=sign),
-        )
+        what = fact("slip.compared", left=left, right=right, sign=sign)
+        yield place + 1, lambda n, other=other: ast.Compare(n.left, [other()], n.comparators), what
 
 
 def _of_constant(node: ast.Constant, inside: dict[int, ast.AST]) -> Iterator[Slip]:
@@ -227,16 +209,7 @@ def _of_slice(node: ast.Slice, inside: dict[int, ast.AST]) -> Iterator[Slip]:
         if bound is None:
             continue
         key = f"slip.slice.{'begin' if name == 'lower' else 'end'}"
-        yield 4, lambda n, name=name: ast.Slice(**{**_parts(n), name: None}), fact(f"{key}.unbounded", code=around)
+        yield 4, lambda n, name=name: with_parts(n, **{name: None}), fact(f"{key}.unbounded", code=around)
         for step in (1, -1) if not isinstance(bound, ast.Constant | ast.UnaryOp) else ():
             what = fact(f"{key}.{'later' if step > 0 else 'earlier'}", code=around)
-            yield 4, lambda n, name=name, step=step: _bounded(n, name, step), what
-
-
-def _bounded(node: ast.Slice, name: str, step: int) -> ast.Slice:
-    moved = ast.BinOp(getattr(node, name), ast.Add(), ast.Constant(step))
-    return ast.Slice(**{**_parts(node), name: moved})
-
-
-def _parts(node: ast.Slice) -> dict[str, Any]:
-    return {"lower": node.lower, "upper": node.upper, "step": node.step}
+            yield 4, lambda n, name=name, step=step: with_parts(n, **{name: plus(getattr(n, name), step)}), what

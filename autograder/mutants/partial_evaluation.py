@@ -4,6 +4,7 @@ In: the tree of a recipe and the settings that are made. Out: the tree without w
 """
 
 import ast
+import contextlib
 import copy
 from collections.abc import Mapping
 from typing import Any
@@ -25,15 +26,13 @@ def _defaults(tree: Any) -> dict[str, Any]:
     if not isinstance(tree, ast.FunctionDef):
         return {}
     arguments = tree.args
-    plain = [*arguments.posonlyargs, *arguments.args]
-    pairs = [*zip(plain[len(plain) - len(arguments.defaults) :], arguments.defaults, strict=True)]
+    plain = [*arguments.posonlyargs, *arguments.args]  # the last of these have defaults
+    pairs = [*zip(plain[::-1], arguments.defaults[::-1], strict=False)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is not None]
     found = {}
     for argument, value in pairs:
-        try:
+        with contextlib.suppress(ValueError):  # no plain value
             found[argument.arg] = ast.literal_eval(value)
-        except ValueError:
-            continue
     return found
 
 
@@ -51,15 +50,12 @@ class _Settle(ast.NodeTransformer):
             return made
         return node
 
-    def visit_IfExp(self, node: ast.IfExp) -> Any:
-        self.generic_visit(node)
-        decided = _truth(node.test)
-        return node if decided is None else node.body if decided else node.orelse
-
-    def visit_If(self, node: ast.If) -> Any:
+    def visit_If(self, node: ast.If | ast.IfExp) -> Any:
         self.generic_visit(node)
         decided = _truth(node.test)
         return node if decided is None else (node.body if decided else node.orelse) or ast.Pass()
+
+    visit_IfExp = visit_If  # noqa: N815 - the name that NodeTransformer asks for
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)

@@ -57,7 +57,7 @@ class Source:
         home = dict(self.home)
         touched = dict.fromkeys(edit.function for edit in edits)
         for name in dict.fromkeys([*touched, self.name]):
-            tree = _apply(self.trees[name], [edit for edit in edits if edit.function == name])
+            tree = applied(self.trees[name], [edit for edit in edits if edit.function == name])
             module = ast.Module([tree], type_ignores=[])
             place = dict(self.elsewhere[name]) if name in self.elsewhere else home
             exec(compile(module, "<a slip>", "exec"), place)  # the course's own text, edited here; nothing of a learner's
@@ -177,29 +177,33 @@ class Bare(ast.NodeTransformer):
         return node if node.value is None else ast.copy_location(ast.Assign([node.target], node.value), node)
 
 
-def _apply(tree: ast.stmt, edits: Sequence[Edit]) -> ast.stmt:
-    inside = _parents(tree)
+def applied(tree: Any, edits: Sequence[Edit]) -> Any:
+    """A part of a program with edits made in it: a node, or the statements that a statement becomes."""
+    if not hasattr(tree, "parents"):
+        tree.parents = parents(tree)  # found once for each tree
+    inside: dict[int, ast.AST] = tree.parents
     above, changes = set[int](), {id(edit.node): edit.change for edit in edits}
     for edit in edits:
         node: ast.AST | None = edit.node
         while node is not None and id(node) not in above:
             above.add(id(node))
             node = inside.get(id(node))
-    changed: ast.stmt = _copied(tree, changes, above)
-    return changed
+    return _copied(tree, changes, above)
 
 
-def applied(node: Any, edits: Sequence[Edit]) -> Any:
-    """A part of a program with edits made in it: a node, or the statements that a statement becomes."""
-    return _apply(node, edits)
+def with_parts(node: Any, **parts: Any) -> Any:
+    """A new node like `node`, with other `parts`."""
+    return type(node)(**{**dict(ast.iter_fields(node)), **parts})
 
 
-def _parents(tree: Any) -> dict[int, ast.AST]:
-    """The parent of each node, found once for each tree."""
-    if not hasattr(tree, "parents"):
-        tree.parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    found: dict[int, ast.AST] = tree.parents
-    return found
+def plus(node: ast.expr, step: int) -> ast.BinOp:
+    """The sum of an expression and a number."""
+    return ast.BinOp(node, ast.Add(), ast.Constant(step))
+
+
+def parents(tree: ast.AST) -> dict[int, ast.AST]:
+    """The parent of each node by the node's `id`."""
+    return {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
 def _copied(node: Any, changes: dict[int, Change], above: set[int]) -> Any:

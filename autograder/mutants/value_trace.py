@@ -7,7 +7,6 @@ axes and no repetition: a value is recognised whether it comes at once or in a l
 
 import ast
 import copy
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -242,4 +241,4 @@ def _below(node: ast.AST, places: dict[int, int]) -> Iterator[int]:
 
 def parents_of(children: Sequence[Sequence[int]]) -> dict[int, int]:
     """The place of the expression around each, where there is one."""
-    return {child: place for place, each in enumerate(children) for child in itertools.chain(each)}
+    return {child: place for place, each in enumerate(children) for child in each}

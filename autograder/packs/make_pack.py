@@ -28,6 +28,10 @@ from autograder.packs.pack_file import PAIR, Pack
 
 VISIBLE_SEED = 0
 TRAILS = 4  # cases of an exercise that know what right programs compute on the way
+AS_DECLARED = (
+    "id", "title", "points", "hints", "properties", "tolerance", "forbid", "timeout_s", "kind", "difficulty", "minutes",
+    "behaviour",
+)  # fmt: skip
 Naming = Literal["listed", "pairs", "near"]
 
 
@@ -45,10 +49,7 @@ def make(
     naming: Naming = "pairs",
     operators: str = "",
 ) -> Pack:
-    """The pack of a lesson for `seed`; see `make_record`.
-
-    Raises ValueError where a reference fails on its own probe, and where the module `operators` is missing.
-    """
+    """The pack of a lesson. Raises ValueError where a reference fails on its own probe, or the module `operators` is missing."""
     records = {
         each.id: each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming, operators=operators)
         for each in exercises
@@ -56,17 +57,13 @@ def make(
     return Pack(lesson, title, records)
 
 
+@filled_memory()
 def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs", operators: str = "") -> ExerciseRecord:
     """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
 
     `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`,
     by the slips of the engine and of the course's module `operators`.
     """
-    with filled_memory():
-        return _make_record(lesson, exercise, seed, naming, operators)
-
-
-def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming, operators: str) -> ExerciseRecord:
     if exercise.behaviour:
         find(exercise.behaviour)
     cases = [_make_case(lesson, exercise, case, index, seed, naming != "listed") for index, case in enumerate(exercise.cases)]
@@ -79,24 +76,9 @@ def _make_record(lesson: str, exercise: Exercise, seed: int, naming: Naming, ope
                 if row is not None:
                     record.near[name] = row
         add_trails(exercise, cases)
-    return ExerciseRecord(
-        id=exercise.id,
-        title=exercise.title,
-        points=exercise.points,
-        cases=cases,
-        known=tuple(Known(m.id, m.says, m.fix) for m in exercise.misconceptions),
-        hints=exercise.hints,
-        properties=exercise.properties,
-        tolerance=exercise.tolerance,
-        forbid=exercise.forbid,
-        timeout_s=exercise.timeout_s,
-        kind=exercise.kind,
-        difficulty=exercise.difficulty,
-        minutes=exercise.minutes,
-        behaviour=exercise.behaviour,
-        near=near,
-        operators=operators,
-    )
+    known = tuple(Known(m.id, m.says, m.fix) for m in exercise.misconceptions)
+    declared = {name: getattr(exercise, name) for name in AS_DECLARED}
+    return ExerciseRecord(**declared, cases=cases, known=known, near=near, operators=operators)
 
 
 def add_trails(exercise: Exercise, cases: Sequence[CaseRecord]) -> None:
@@ -113,7 +95,9 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     probe = Probe(inputs, room=case.room, by_hand=case.by_hand, elsewhere=case.elsewhere)
     expected = observe(exercise.reference, probe, dtype="float64")
     if expected.failure is None and case.grad and expected.value is not None:
-        probe = replace(probe, grad=case.grad, cotangent=_cotangent(expected.value, draw))
+        _, first = next(expected.value.leaves())
+        cotangent = ArrayNode(draw.normal(*first.content.shape).astype(np.float32), "tensor")
+        probe = replace(probe, grad=case.grad, cotangent=cotangent)
         expected = observe(exercise.reference, probe, dtype="float64")
     expected = shown(exercise.behaviour, expected, probe)
     if case.raises is not None:
@@ -184,8 +168,3 @@ def _tensor(leaf: EncodedValue, dtype: type[np.float32 | np.float64]) -> Encoded
     if not isinstance(leaf, ArrayNode):
         return leaf
     return ArrayNode(leaf.content.astype(dtype) if leaf.content.dtype.kind == "f" else leaf.content, "tensor")
-
-
-def _cotangent(value: EncodedValue, draw: Draw) -> EncodedValue:
-    _, first = next(value.leaves())
-    return ArrayNode(draw.normal(*first.content.shape).astype(np.float32), "tensor")

@@ -131,18 +131,15 @@ def differences(one: Pack, two: Pack) -> list[str]:
     """
     if not (_has_near(one) and _has_near(two)):
         one, two = _without_near(one), _without_near(two)
-    left: list[Array] = []
-    right: list[Array] = []
-    a = [to_json(e, left) for e in one.exercises.values()]
-    b = [to_json(e, right) for e in two.exercises.values()]
+    left, right = list[Array](), list[Array]()
+    a, b = ([to_json(e, arrays) for e in held.exercises.values()] for held, arrays in ((one, left), (two, right)))
     found = [f"{x['id']}: declaration or shapes differ" for x, y in zip(a, b, strict=False) if not nearly(x, y)]
     if [x["id"] for x in a] != [y["id"] for y in b] or len(left) != len(right):
         return [*found, f"exercises: {[x['id'] for x in a]} against {[y['id'] for y in b]}"]
-    for x, y in zip(left, right, strict=True):
-        if x.shape != y.shape or not np.allclose(x, y, rtol=1e-6, atol=1e-9, equal_nan=True):
-            found.append(f"an array of shape {x.shape} differs")
-            break
-    return found
+    other = [
+        x for x, y in zip(left, right, strict=True) if x.shape != y.shape or not np.allclose(x, y, 1e-6, 1e-9, equal_nan=True)
+    ]
+    return [*found, *(f"an array of shape {x.shape} differs" for x in other[:1])]
 
 
 def _has_near(held: Pack) -> bool:
@@ -150,9 +147,7 @@ def _has_near(held: Pack) -> bool:
 
 
 def _without_near(held: Pack) -> Pack:
-    return held.with_records(
-        {
-            name: replace(exercise, near=(), cases=[replace(case, near={}, trail=case.trail[:0]) for case in exercise.cases])
-            for name, exercise in held.in_code.items()
-        }
-    )
+    def bare(exercise: ExerciseRecord) -> ExerciseRecord:
+        return replace(exercise, near=(), cases=[replace(case, near={}, trail=case.trail[:0]) for case in exercise.cases])
+
+    return held.with_records({name: bare(exercise) for name, exercise in held.in_code.items()})

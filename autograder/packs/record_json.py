@@ -14,6 +14,8 @@ from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.records import UNLISTED, AnyRecord, CaseRecord, ExerciseRecord, Known, NearSlip
 from autograder.judging.values import Array, ArrayNode, fetch, store
 
+PLAIN = ("id", "title", "points", "timeout_s", "kind", "difficulty", "minutes", "behaviour")  # fields stored as they are
+
 
 def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
     failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type, seen.failure.message[:200]]
@@ -25,33 +27,19 @@ def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, An
     }
 
 
-def _programs(cases: Sequence[CaseRecord]) -> tuple[list[str], list[str]]:
-    """The names of an exercise's composed programs: pairs of listed mistakes, and those that are near a right answer."""
-    return list(dict.fromkeys(n for c in cases for n in c.pairs)), list(dict.fromkeys(n for c in cases for n in c.near))
-
-
 def _table(case: CaseRecord, pairs: Sequence[str], near: Sequence[str], arrays: list[Array]) -> Any:
     """The fingerprints of one case, a row for each name; NaN where a program has none."""
     if not pairs and not near:
         return None
     lost = np.full(LENGTH, np.nan, np.float32)
     rows = [*(case.pairs.get(name, lost) for name in pairs), *(case.near.get(name, lost) for name in near)]
-    arrays.append(np.stack(rows).T)  # a column of like numbers packs better
-    return [{"a": 0}, len(arrays) - 1, 1]
+    return [{"a": 0}, _place(np.stack(rows).T, arrays), 1]  # a column of like numbers packs better
 
 
 def _place(array: Array, arrays: list[Array]) -> int:
     """Where an array is put among the others."""
     arrays.append(array)
     return len(arrays) - 1
-
-
-def _rows(stored: Any, places: Sequence[int], arrays: list[Array]) -> dict[int, Array]:
-    """The fingerprints of one case by the places of their programs."""
-    if stored is None:
-        return {}
-    rows = np.ascontiguousarray(arrays[stored[1]].T)
-    return {place: row for place, row in zip(places, rows, strict=True) if not np.isnan(row[0])}
 
 
 def _first_near(names: Sequence[str]) -> int:
@@ -77,7 +65,8 @@ def _prediction_to_json(made: Prediction) -> dict[str, Any]:
 
 
 def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
-    pairs, near = _programs(exercise.cases)
+    pairs = list(dict.fromkeys(name for case in exercise.cases for name in case.pairs))
+    near = list(dict.fromkeys(name for case in exercise.cases for name in case.near))
     cases = [
         {
             "name": case.name,
@@ -96,9 +85,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
         for case in exercise.cases
     ]
     return {
-        "id": exercise.id,
-        "title": exercise.title,
-        "points": exercise.points,
+        **{name: getattr(exercise, name) for name in PLAIN},
         "cases": cases,
         "known": [[k.id, k.says, k.fix] for k in exercise.known],
         "hints": list(exercise.hints),
@@ -108,11 +95,6 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
         "holds": "",
         "reveal": "",
         "forbid": list(exercise.forbid),
-        "timeout_s": exercise.timeout_s,
-        "kind": exercise.kind,
-        "difficulty": exercise.difficulty,
-        "minutes": exercise.minutes,
-        "behaviour": exercise.behaviour,
         "programs": [*pairs, *near],
         "pairs": len(pairs),
         "near": [[slip.id, fact_to_json(slip.what)] for slip in exercise.near],
@@ -142,25 +124,21 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays), *how)
         mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
         expected = _observation_from_json(case["expected"], arrays)
-        rows = _rows(case.get("composed"), range(len(programs)), arrays)
-        pairs = {programs[place]: row for place, row in rows.items() if place < paired}
-        near = {programs[place]: row for place, row in rows.items() if place >= paired}
+        table = case.get("composed")
+        named = [] if table is None else list(zip(programs, np.ascontiguousarray(arrays[table[1]].T), strict=True))
+        pairs, near = ({name: row for name, row in part if not np.isnan(row[0])} for part in (named[:paired], named[paired:]))
         record = CaseRecord(case["name"], probe, case["edge"], expected, mistakes, pairs, near)
         if "trail" in case:
             record.trail = arrays[case["trail"]]
         cases.append(record)
     return ExerciseRecord(
-        id=item["id"],
-        title=item["title"],
-        points=item["points"],
+        **{name: item[name] for name in (*PLAIN, "operators") if name in item},
         cases=cases,
         known=tuple(Known(*known) for known in item["known"]),
         hints=tuple(item["hints"]),
         properties=tuple(Property(**law) for law in item["properties"]),
         tolerance=Tolerance(*item["tolerance"]),
         forbid=tuple(item["forbid"]),
-        timeout_s=item["timeout_s"],
-        **{name: item[name] for name in ("kind", "difficulty", "minutes", "behaviour", "operators") if name in item},
         repairs=item.get("repairs", item.get("mends", True)),  # older packs call it `mends`
         near=tuple(NearSlip(name, fact_from_json(stored)) for name, stored in item.get("near", [])),
     )

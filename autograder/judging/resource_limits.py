@@ -28,15 +28,12 @@ def from_torch() -> tuple[Any, Any]:
     return torch.inference_mode, profile
 
 
-@contextlib.contextmanager
-def by_hand(wanted: bool) -> Iterator[None]:
+def by_hand(wanted: bool) -> contextlib.AbstractContextManager[Any]:
     """Switch off automatic differentiation in the block if `wanted`: PyTorch cannot record anything for a backward pass."""
     if not wanted or "torch" not in sys.modules:
-        yield
-        return
-    mode, _ = from_torch()
-    with mode():
-        yield
+        return contextlib.nullcontext()
+    mode: contextlib.AbstractContextManager[Any] = from_torch()[0]()
+    return mode
 
 
 @contextlib.contextmanager
@@ -79,10 +76,7 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
 
 
 def kept(obj: Any, beside: Any) -> int:
-    """Return how many numbers the arrays and tensors held by `obj` contain.
-
-    Shared memory is counted once, and memory that is also reachable from `beside` is not counted.
-    """
+    """Count the numbers in the arrays and tensors that `obj` holds: shared memory once, and none that `beside` reaches too."""
     given = _memory(beside)
     return sum(size for place, size in _memory(obj).items() if place not in given)
 
