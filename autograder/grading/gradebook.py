@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from autograder.authoring.course import CourseError
 from autograder.grading import ledger
-from autograder.grading.grades import Grade, Grades
+from autograder.grading.grades import Grade, Grades, enter
+from autograder.grading.roster import Roster
 
 
 class Mark(NamedTuple):
@@ -65,14 +66,20 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def known_students(db_url: str) -> dict[str, str]:
-    """Return student ids by the learning platform's ids, from the gradebook; empty if there is no gradebook yet."""
+def exists(db_url: str) -> bool:
+    """Return whether there is a gradebook already; a database server always counts."""
+    return not db_url.startswith("sqlite:///") or Path(db_url.removeprefix("sqlite:///")).exists()
+
+
+def known_students(db_url: str, roster: Roster) -> dict[str, str]:
+    """Return student ids by the learning platform's ids, from the class list, else from the gradebook."""
     from nbgrader.api import Gradebook
 
-    if db_url.startswith("sqlite:///") and not Path(db_url.removeprefix("sqlite:///")).exists():
-        return {}
-    with Gradebook(db_url) as gradebook:
-        return {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
+    known: dict[str, str] = {}
+    if exists(db_url):
+        with Gradebook(db_url) as gradebook:
+            known = {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
+    return {**known, **roster.by_platform_id()}
 
 
 def enter_students(api: Any, people: Mapping[str, tuple[str, str]]) -> None:
@@ -82,14 +89,8 @@ def enter_students(api: Any, people: Mapping[str, tuple[str, str]]) -> None:
     if not people:
         return
     with tables_unwarned(), tables.Gradebook(api.coursedir.db_url, api.course_id) as gradebook:
-        known = {student.id: student for student in gradebook.students}
-        for student, (name, number) in people.items():
-            if (row := known.get(student)) is None:
-                gradebook.db.add(row := tables.Student(id=student))
-            if name and not (row.first_name or row.last_name):
-                first, _, row.last_name = name.rpartition(" ")
-                row.first_name = first or None
-            row.lms_user_id = row.lms_user_id or number or None
+        for student, row in enter(gradebook, {student: name for student, (name, _) in people.items()}).items():
+            row.lms_user_id = row.lms_user_id or people[student][1] or None
         gradebook.db.commit()
 
 
@@ -186,17 +187,10 @@ class Gradebook:
         submission = self._submission(student)
         (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
         said = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
-        graded = {self._names[g.cell_id]: g for g in submitted.grades}
-        found = {}
-        for name in {**graded, **said}:
-            row = graded.get(name)
-            found[name] = Mark(
-                row.auto_score if row else None,
-                row.manual_score if row else None,
-                said.get(name, ""),
-                (row.extra_credit or 0.0) if row else 0.0,
-            )
-        return found
+        graded = {
+            self._names[g.cell_id]: Mark(g.auto_score, g.manual_score, extra=g.extra_credit or 0.0) for g in submitted.grades
+        }
+        return {name: graded.get(name, Mark())._replace(comment=said.get(name, "")) for name in {**graded, **said}}
 
     def grade(self, student: str) -> Grade:
         """Return what the submission of `student` is worth now."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sqlalchemy.exc import OperationalError
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -143,8 +144,6 @@ class _Next(_Handler):
 
 class _Mark(_Handler):
     def post(self, name: str) -> None:
-        from sqlalchemy.exc import OperationalError
-
         seen, verdict = _asked(_body(self))
         try:
             rows = self.desk.mark(self.current_user, name, seen, verdict)

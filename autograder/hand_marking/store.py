@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from autograder.grading.grades import Grades
+import sqlalchemy as sql
+from sqlalchemy.orm import aliased
+
+from autograder.grading.grades import Grades, select_grades
 from autograder.grading.write_results import place
 from autograder.hand_marking import answers
 from autograder.hand_marking.answers import Answer
@@ -76,10 +79,9 @@ class Store:
     """The marks of `assignment` in the gradebook behind `api` (nbgrader's). A context manager; use it from one thread."""
 
     def __init__(self, api: Any, assignment: str):
-        import sqlalchemy as sql
         from nbgrader import api as tables
 
-        self._sql, self._tables, self.assignment, self._coursedir = sql, tables, assignment, api.coursedir
+        self._tables, self.assignment, self._coursedir = tables, assignment, api.coursedir
         self._book = tables.Gradebook(api.coursedir.db_url, api.course_id)
         self._session = self._book.db
         self._grades = Grades.within(self._book, api)
@@ -97,26 +99,16 @@ class Store:
 
     def rows(self, question: str | None = None, ids: Sequence[str] | None = None) -> list[Row]:
         """Return the answers to `question`, or to all questions; only those in `ids` if given."""
-        from sqlalchemy.orm import aliased
-
-        sql, api = self._sql, self._tables
+        api = self._tables
         self._session.rollback()  # sees what others have written
         grade, solution, comment = api.Grade, aliased(api.SolutionCell, flat=True), api.Comment
-        query = (
-            sql.select(
-                grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score, grade.needs_manual_grade,
-                api.GradeCell.max_score, comment.manual_comment, grade.auto_score,
-            )
-            .select_from(grade)
-            .join(api.GradeCell, api.GradeCell.id == grade.cell_id)
-            .join(api.SubmittedNotebook, api.SubmittedNotebook.id == grade.notebook_id)
-            .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-            .join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
-            .outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == grade.notebook_id))
-            .where(api.Assignment.name == self.assignment)
-            .order_by(grade.id)
+        query = select_grades(
+            self.assignment, grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score,
+            grade.needs_manual_grade, api.GradeCell.max_score, comment.manual_comment, grade.auto_score,
         )  # fmt: skip
+        query = query.join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
+        query = query.outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == grade.notebook_id))
+        query = query.order_by(grade.id)
         if question is not None:
             query = query.where(api.GradeCell.name == question)
         found = [
@@ -159,7 +151,7 @@ class Store:
 
     def _set(self, row: Row, verdict: Verdict) -> bool:
         """Write one mark if it is still what `row` says, because another process may have been faster. Returns whether it was."""
-        sql, api, session = self._sql, self._tables, self._session
+        api, session = self._tables, self._session
         grade, comment = api.Grade, api.Comment
         as_seen = grade.manual_score.is_not_distinct_from(row.score) & (grade.needs_manual_grade == row.waiting)
         change = sql.update(grade).where((grade.id == row.id) & as_seen)
@@ -181,7 +173,7 @@ class Store:
         """Return who changed what, earliest first."""
         table = self._trail
         self._session.rollback()
-        query = self._sql.select(table).where(table.c.assignment == self.assignment).order_by(table.c.id)
+        query = sql.select(table).where(table.c.assignment == self.assignment).order_by(table.c.id)
         if question is not None:
             query = query.where(table.c.question == question)
         return [

@@ -15,7 +15,7 @@ from typing import Any
 from autograder.authoring.course import Lesson
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading import ledger
-from autograder.grading.gradebook import tables_unwarned
+from autograder.grading.gradebook import exists, tables_unwarned
 from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.reports.recurring_mistakes import Across, across
@@ -184,11 +184,10 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> t
         mistake = next((each for each in listed if each.id == known), None)
         says = mistake.says if mistake else (known or "").replace("_", " ")
         found.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
-    found.sort(key=lambda each: (-len(each.students), each.exercise, each.id or ""))
-    carried = [
-        Held(name, exercises[name].title if name in exercises else name, None, "", "", who) for name, who in spoiled.items()
-    ]
-    carried.sort(key=lambda each: (-len(each.students), each.exercise))
+    titles = {name: exercises[name].title if name in exercises else name for name in spoiled}
+    carried = [Held(name, titles[name], None, "", "", students) for name, students in spoiled.items()]
+    for each in (found, carried):
+        each.sort(key=lambda held: (-len(held.students), held.exercise, held.id or ""))
     return [each for each in found if each.id], [each for each in found if not each.id], carried
 
 
@@ -267,8 +266,7 @@ def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View
     api = nbgrader_api(root)
     roster = read(root)
     facts = {each.id: Facts(each.name, each.section, each.marker) for each in roster.students.values()}
-    url = api.coursedir.db_url
-    if not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists():
-        with tables_unwarned(), Tables(url, api.course_id) as book:
+    if exists(api.coursedir.db_url):
+        with tables_unwarned(), Tables(api.coursedir.db_url, api.course_id) as book:
             facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)
     return view(graded, lesson.title, lesson.exercises(), facts, across(root, earlier))

@@ -36,8 +36,7 @@ def pack(root: Path, assignment: str, source: Path, students: list[str]) -> Pack
     if not source.exists():
         raise CourseError(f"expected the download that you collected at {source}, found none.")
     api, roster = nbgrader_api(root), roster_of(root)
-    known = {**known_students(api.coursedir.db_url), **roster.by_platform_id()}
-    intake = survey(source, assignment, known, roster.by_name())
+    intake = survey(source, assignment, known_students(api.coursedir.db_url, roster), roster.by_name())
     hits = {**{student: beside[0] for student, beside in intake.beside.items()}, **intake.taken}
     out, left_out, pages = root / FOLDER / f"{assignment}_feedback.zip", [], 0
     out.parent.mkdir(exist_ok=True)
