@@ -122,7 +122,6 @@ def view(
     scores = [score(row, facts) for row in rows]
     found = {each.id: each for each in exercises}
     held, unexplained, carried = _held(rows, found)
-    slowest = sorted(((row.student, row.seconds) for row in rows), key=lambda pair: -pair[1])[:SLOWEST]
     grades = {name: each.grade for name, each in sorted(facts.items()) if each.grade is not None}
     present = {row.student for row in rows} | set(grades)
     return View(
@@ -147,7 +146,7 @@ def view(
             row.student for row in rows if row.marked_late and not ((known := grades.get(row.student)) and known.late_s > 0)
         ],
         untimed=sum(not grade.timed for grade in grades.values()),
-        slowest=slowest,
+        slowest=[(row.student, row.seconds) for row in sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]],
         refused=_refused(rows),
         rows=rows,
         facts=facts,
