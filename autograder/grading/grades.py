@@ -22,9 +22,7 @@ Rule = Callable[[str, float, float], float | None]  # (student, score, seconds l
 
 @dataclass(frozen=True)
 class Grade:
-    """What a submission is worth. `marks` include the `extra` credit; `late_s` are the seconds late after extensions and extra
-    time.
-    """
+    """What a submission is worth. `marks` include the `extra` credit; `late_s` leaves out extensions and extra time."""
 
     student: str
     assignment: str

@@ -181,9 +181,7 @@ def _asked(body: Mapping[str, Any]) -> tuple[dict[str, str], Verdict]:
 
 
 def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:
-    """Return the page for `tokens` ({token: marker}). The cookie's name has the port, because browsers send cookies to every
-    port.
-    """
+    """Return the page for `tokens` ({token: marker}). The cookie is named after the port: browsers send it to every port."""
     shared = {"desk": desk, "tokens": tokens, "cookie": f"attn_marker_{port}"}
     addresses: list[tuple[str, type[_Handler]]] = [
         (r"/", _Questions), (r"/enter", _Enter), (r"/question/(\w+)", _Question), (r"/question/(\w+)/trail", _Trail),

@@ -8,7 +8,7 @@ line, but the next change made here records what was there before.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -97,7 +97,7 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self._book.close()
 
-    def rows(self, question: str | None = None, ids: Sequence[str] | None = None) -> list[Row]:
+    def rows(self, question: str | None = None, ids: Collection[str] | None = None) -> list[Row]:
         """Return the answers to `question`, or to all questions; only those in `ids` if given."""
         api = self._tables
         self._session.rollback()  # sees what others have written
@@ -115,13 +115,11 @@ class Store:
             Row(one, student, name, score, bool(waiting), points, said or "", automatic, self._answer(student, name))
             for one, student, name, score, waiting, points, said, automatic in self._session.execute(query)
         ]
-        return found if ids is None else [row for row in found if row.id in set(ids)]
+        return found if ids is None else [row for row in found if row.id in ids]
 
     def write(self, marker: str, question: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to all of the answers in `seen` ({id: version}) or to none, and return their rows. Raises
-        ConflictError.
-        """
-        rows = self.rows(question, list(seen))
+        """Give `verdict` to all answers in `seen` ({id: version}) or, with a ConflictError, to none. Returns their rows."""
+        rows = self.rows(question, seen)
         if changed := [row for row in rows if row.version != seen[row.id]]:
             raise ConflictError(changed)
         try:
@@ -143,7 +141,7 @@ class Store:
         except BaseException:
             self._session.rollback()
             raise
-        return self.rows(question, list(seen))
+        return self.rows(question, seen)
 
     def _answer(self, student: str, question: str) -> Answer:
         path = place(self._coursedir, "autograded", student, self.assignment)

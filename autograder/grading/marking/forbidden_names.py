@@ -99,8 +99,7 @@ _ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 def flags(
     exercises: "Mapping[str, ExerciseRecord]", notebook: Any, modules: Collection[str] = (), released: Collection[str] = ()
 ) -> list[str]:
-    """Return flags for answers that use forbidden names, directly or through other cells, and for cells that need a careful
-    look.
+    """Return flags for answers that use forbidden names, directly or through other cells, and for cells to read with care.
 
     `modules` are the texts of files beside the notebook. Cells whose text is in `released` are the lesson's own, so nothing
     they do counts as the learner's.
@@ -119,7 +118,7 @@ def flags(
     for record in records:
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
         used = [part.names for part in leaning.needed(record.id, answers, exercises)]
-        named = [name for name in record.forbid if any(_names_it(name, each) for each in used)]
+        named = [name for name in record.forbid if any(names_it(name, each) for each in used)]
         longest = {_last_word(name): name for name in sorted(named, key=len)}.values()  # one remark per function
         found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in longest]
         if not named and any(builds_names(source) for source in [*own, *answers]):
@@ -237,24 +236,18 @@ def reaches_inward(source: str) -> bool:
     return bool(seen & _INWARD) or _PATCHED in seen or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
 
 
-def uses(source: str, forbidden: Sequence[str]) -> list[str]:
-    """Return the names in `forbidden` that `source` uses: as a dotted path, by its last part, as an import, or in a string.
-
-    If `source` is not Python (a line magic, an error), any word in it counts.
-
-    >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
-    ['F.softmax']
-    """
-    seen = names(source)
-    return [name for name in forbidden if _names_it(name, seen)]
-
-
 def _last_word(forbidden: str) -> str:
     """Return the function's own name, without the modules before it."""
     return str(re.findall(r"\w+", forbidden)[-1])
 
 
-def _names_it(forbidden: str, seen: Collection[str]) -> bool:
+def names_it(forbidden: str, seen: Collection[str]) -> bool:
+    """Return whether a text with the names `seen` uses `forbidden`, under its own or another name.
+
+    >>> seen = names("y = F.softmax(x)")
+    >>> names_it("F.softmax", seen), names_it("torch.einsum", seen)
+    (True, False)
+    """
     last = _last_word(forbidden)
     inner = f"_{last}_"  # PyTorch's own parts of a built-in, such as _scaled_dot_product_attention_math
     return last in seen or not _ALSO.get(last, frozenset()).isdisjoint(seen) or any(word.startswith(inner) for word in seen)
@@ -549,8 +542,5 @@ def _patches(tree: ast.AST) -> bool:
 
 def _root(node: ast.AST) -> str:
     """Return the name at the start of a chain of attributes, or "" if the chain contains a harmless part."""
-    while isinstance(node, ast.Attribute):
-        if node.attr in _HARMLESS:
-            return ""
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    path = _path(node)
+    return path[0] if path and _HARMLESS.isdisjoint(path[1:]) else ""

@@ -7,7 +7,7 @@ listed mistake for every student would take longer than grading.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autograder.judging.exercise import AnyExercise, Exercise
@@ -32,7 +32,8 @@ class HiddenDraws:
         self._lesson, self._secret, self._common = lesson, secret, common
         # a draw leaves out most mistakes, because they take most of the time
         in_code = [each for each in exercises if isinstance(each, Exercise)]
-        self._exercises = [_with_mistakes(each, (shares or {}).get(each.id, {})) for each in in_code]
+        kept = {each.id: [m for m in each.misconceptions if m.id in (shares or {}).get(each.id, {})] for each in in_code}
+        self._exercises = [replace(each, misconceptions=tuple(kept[each.id])) for each in in_code]
         self._pool: dict[tuple[str, int], list[CaseRecord]] = {}
 
     def of(self, student: str) -> dict[str, ExerciseRecord]:
@@ -59,7 +60,3 @@ class HiddenDraws:
             except ValueError:  # the reference cannot answer it: `attn build` would have refused this seed
                 continue
         return self._common.in_code[exercise.id].cases
-
-
-def _with_mistakes(exercise: Exercise, kept: Collection[str]) -> Exercise:
-    return replace(exercise, misconceptions=tuple(each for each in exercise.misconceptions if each.id in kept))

@@ -35,9 +35,7 @@ _PASTEABLE = {"np", "torch", "math", "F"}
 
 
 def run(folder: Path | None, *, unsafe: bool = False) -> tuple[ClassReport, dict[str, float]]:
-    """Make the class in `folder` (default: a temporary one) and grade it. Returns the report and the score each student
-    deserves.
-    """
+    """Make and grade the class in `folder` (default: a temporary one). Returns the report and each student's deserved score."""
     if folder is not None:
         return _run(folder.resolve(), unsafe)
     with tempfile.TemporaryDirectory(prefix="attn-demo-") as temporary:
