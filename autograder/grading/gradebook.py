@@ -7,10 +7,9 @@ class and commits in batches; `tests/grading/test_grade.py` compares its rows wi
 import os
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from autograder.authoring.course import CourseError
@@ -131,7 +130,7 @@ class Gradebook:
     def __enter__(self) -> "Gradebook":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._book.close()
 
     def students(self) -> set[str]:
@@ -234,19 +233,15 @@ def _changed_answers(notebook: Any, before: Any | None) -> set[str]:
 
     A written answer is compared by its own text, a check by the answers between the previous check and itself.
     """
-    then = {name: source for name, source, _, _ in _answers(before["cells"] if before else [])}
+    now, then = (
+        {about["grade_id"]: (about, "".join(cell["source"])) for cell in cells if (about := cell["metadata"].get("nbgrader"))}
+        for cells in (notebook["cells"], before["cells"] if before else [])
+    )
     changed, above = set(), False
-    for name, source, graded, answered in _answers(notebook["cells"]):
-        if answered:
-            above = above or then.get(name) != source
-        if graded:
+    for name, (about, source) in now.items():
+        if about.get("solution"):
+            above = above or name not in then or then[name][1] != source
+        if about.get("grade"):
             changed |= {name} if above else set()
             above = False
     return changed
-
-
-def _answers(cells: Iterable[Any]) -> Iterator[tuple[str, str, bool, bool]]:
-    """Yield grade_id, source, whether it has points, and whether a student writes in it, for each of nbgrader's cells."""
-    for cell in cells:
-        if (about := cell["metadata"].get("nbgrader")) is not None:
-            yield about["grade_id"], "".join(cell["source"]), about.get("grade", False), about.get("solution", False)

@@ -99,16 +99,15 @@ def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRo
         marked = future.result()
     except Exception as error:  # a lost cluster worker, or a sandbox that no longer starts: grading continues
         return StudentRow(job.student, 0.0, points, problem=f"not graded: {str(error)[:300]}. Grade again."), None
-    row = StudentRow(job.student, 0.0, points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
-    # the student chooses how often a call is refused, so that number could spell a hidden input
-    row.refused, row.marked_late = dict.fromkeys(marked.refused, 1), job.marked_late
-    row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
-    row.problem, row.notes = job.problem, ledger.bounded(marked.notes)
-    for name, report in marked.reports.items():
-        row.exercises[name] = ExerciseRow(
-            report.score, report.points, report.status, report.headline, report.recorded, report.carried
-        )
-    row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
+    exercises = {
+        name: ExerciseRow(report.score, report.points, report.status, report.headline, report.recorded, report.carried)
+        for name, report in marked.reports.items()
+    }
+    score = round(sum(exercise.score for exercise in exercises.values()), 2)
+    flags, notes = ledger.bounded([job.note, *marked.flags] if job.note else marked.flags), ledger.bounded(marked.notes)
+    row = StudentRow(job.student, score, points, exercises, flags, notes, job.problem, marked.seconds, marked.tier)
+    row.refused = dict.fromkeys(marked.refused, 1)  # the student chooses how often, so a number could spell a hidden input
+    row.marked_late = job.marked_late
     return row, marked
 
 

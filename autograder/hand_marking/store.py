@@ -99,16 +99,12 @@ class Store:
 
     def rows(self, question: str | None = None, ids: Collection[str] | None = None) -> list[Row]:
         """Return the answers to `question`, or to all questions; only those in `ids` if given."""
-        api = self._tables
+        api, grade = self._tables, self._tables.Grade
         self._session.rollback()  # sees what others have written
-        grade, solution, comment = api.Grade, aliased(api.SolutionCell, flat=True), api.Comment
-        query = select_grades(
-            self.assignment, grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score,
-            grade.needs_manual_grade, api.GradeCell.max_score, comment.manual_comment, grade.auto_score,
-        )  # fmt: skip
-        query = query.join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
-        query = query.outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == grade.notebook_id))
-        query = query.order_by(grade.id)
+        query = self._select(
+            grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score, grade.needs_manual_grade,
+            api.GradeCell.max_score, api.Comment.manual_comment, grade.auto_score,
+        ).order_by(grade.id)  # fmt: skip
         if question is not None:
             query = query.where(api.GradeCell.name == question)
         found = [
@@ -116,6 +112,13 @@ class Store:
             for one, student, name, score, waiting, points, said, automatic in self._session.execute(query)
         ]
         return found if ids is None else [row for row in found if row.id in ids]
+
+    def _select(self, *columns: Any) -> Any:
+        """Return a query for `columns` of every grade in the assignment, its cell, its submission and its comment."""
+        api, solution, comment = self._tables, aliased(self._tables.SolutionCell, flat=True), self._tables.Comment
+        query = select_grades(self.assignment, *columns)
+        query = query.join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
+        return query.outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == api.Grade.notebook_id))
 
     def write(self, marker: str, question: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
         """Give `verdict` to all answers in `seen` ({id: version}) or, with a ConflictError, to none. Returns their rows."""
@@ -149,20 +152,14 @@ class Store:
 
     def _set(self, row: Row, verdict: Verdict) -> bool:
         """Write one mark if it is still what `row` says, because another process may have been faster. Returns whether it was."""
-        api, session = self._tables, self._session
-        grade, comment = api.Grade, api.Comment
+        grade, comment, session = self._tables.Grade, self._tables.Comment, self._session
         as_seen = grade.manual_score.is_not_distinct_from(row.score) & (grade.needs_manual_grade == row.waiting)
         change = sql.update(grade).where((grade.id == row.id) & as_seen)
         change = change.values(manual_score=verdict.score, needs_manual_grade=verdict.score is None and row.automatic is None)
         options = {"synchronize_session": False}
         if session.execute(change, execution_options=options).rowcount != 1:
             return False
-        place = session.execute(sql.select(grade.notebook_id, grade.cell_id).where(grade.id == row.id)).one()
-        cell = sql.select(api.GradeCell.name, api.GradeCell.notebook_id).where(api.GradeCell.id == place.cell_id)
-        name, notebook = session.execute(cell).one()
-        solution = sql.select(api.SolutionCell.id)
-        solution = solution.where((api.SolutionCell.name == name) & (api.SolutionCell.notebook_id == notebook))
-        there = (comment.notebook_id == place.notebook_id) & (comment.cell_id == session.execute(solution).scalar_one())
+        there = comment.id == session.execute(self._select(comment.id).where(grade.id == row.id)).scalar_one()
         same = sql.func.coalesce(comment.manual_comment, "") == row.comment
         change = sql.update(comment).where(there & same).values(manual_comment=verdict.comment or None)
         return bool(session.execute(change, execution_options=options).rowcount == 1)
