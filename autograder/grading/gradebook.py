@@ -65,7 +65,7 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def exists(db_url: str) -> bool:
+def has_gradebook(db_url: str) -> bool:
     """Return whether there is a gradebook already; a database server always counts."""
     return not db_url.startswith("sqlite:///") or Path(db_url.removeprefix("sqlite:///")).exists()
 
@@ -75,7 +75,7 @@ def known_students(db_url: str, roster: Roster) -> dict[str, str]:
     from nbgrader.api import Gradebook
 
     known: dict[str, str] = {}
-    if exists(db_url):
+    if has_gradebook(db_url):
         with Gradebook(db_url) as gradebook:
             known = {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
     return {**known, **roster.by_platform_id()}
@@ -182,9 +182,8 @@ class Gradebook:
         self._session.commit()
 
     def marks(self, student: str) -> dict[str, Mark]:
-        """Return the row of each graded or answered cell, by grade_id."""
-        submission = self._submission(student)
-        (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
+        """Return the row of each graded or answered cell of a `student` with a submission, by grade_id."""
+        (submitted,) = [each for each in self._found(student).notebooks if each.notebook_id == self._notebook.id]
         said = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
         graded = {
             self._names[g.cell_id]: Mark(g.auto_score, g.manual_score, extra=g.extra_credit or 0.0) for g in submitted.grades
@@ -193,10 +192,7 @@ class Gradebook:
 
     def grade(self, student: str) -> Grade:
         """Return what the submission of `student` is worth now."""
-        return self.grades.one(self._assignment.name, student) or Grade(student, self._assignment.name)
-
-    def _submission(self, student: str) -> Any:
-        return self._found(student) or self._new(student, {}, {})
+        return self.grades.of(self._assignment.name, student)[student]
 
     def _found(self, student: str) -> Any:
         table = self._tables.SubmittedAssignment
@@ -216,11 +212,11 @@ class Gradebook:
         submitted = tables.SubmittedNotebook(notebook=self._notebook, assignment=submission)
         session.add(submission)
         session.flush()
-        grades = [(cell.id, marks.get(cell.id)) for cell in self._notebook.grade_cells]
-        said = [(cell.id, comments.get(cell.id)) for cell in self._notebook.solution_cells]
         rows = {
-            tables.Grade: [{"cell_id": cell, "auto_score": mark, "needs_manual_grade": mark is None} for cell, mark in grades],
-            tables.Comment: [{"cell_id": cell, "auto_comment": text} for cell, text in said],
+            tables.Grade: [
+                {"cell_id": cell, "auto_score": mark, "needs_manual_grade": mark is None} for cell, mark in marks.items()
+            ],
+            tables.Comment: [{"cell_id": cell, "auto_comment": text} for cell, text in comments.items()],
         }
         for table, each in rows.items():
             if each:

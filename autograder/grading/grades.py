@@ -68,10 +68,6 @@ class Grades:
         coursedir = getattr(parent, "coursedir", None)
         return cls(book, late_rule(parent), read_roster(Path(coursedir.root)) if coursedir is not None else None)
 
-    def one(self, assignment: str, student: str) -> Grade | None:
-        """Return the grade of `student`, or None if nothing was handed in."""
-        return self.of(assignment, student).get(student)
-
     def of(self, assignment: str, student: str | None = None) -> dict[str, Grade]:
         """Return the grades of everybody who handed in `assignment`, or of `student` alone."""
         found = {}

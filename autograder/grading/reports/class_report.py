@@ -15,7 +15,7 @@ from typing import Any
 from autograder.authoring.course import Lesson
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading import ledger
-from autograder.grading.gradebook import exists, tables_unwarned
+from autograder.grading.gradebook import has_gradebook, tables_unwarned
 from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.reports.recurring_mistakes import Across, across
@@ -265,7 +265,7 @@ def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View
     api = nbgrader_api(root)
     roster = read(root)
     facts = {each.id: Facts(each.name, each.section, each.marker) for each in roster.students.values()}
-    if exists(api.coursedir.db_url):
+    if has_gradebook(api.coursedir.db_url):
         with tables_unwarned(), Tables(api.coursedir.db_url, api.course_id) as book:
             facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)
     return view(graded, lesson.title, lesson.exercises(), facts, across(root, earlier))
