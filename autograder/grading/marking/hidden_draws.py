@@ -7,9 +7,8 @@ listed mistake for every student would take longer than grading.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.judging.records import CaseRecord, ExerciseRecord
@@ -33,20 +32,24 @@ class HiddenDraws:
         self._lesson, self._secret, self._common = lesson, secret, common
         # a draw leaves out most mistakes, because they take most of the time
         in_code = [each for each in exercises if isinstance(each, Exercise)]
-        kept = {each.id: [m for m in each.misconceptions if m.id in (shares or {}).get(each.id, {})] for each in in_code}
-        self._exercises = {each.id: replace(each, misconceptions=tuple(kept[each.id])) for each in in_code}
-        self._pooled = cache(lambda name, number: self._drawn(self._exercises[name], f"pool\0{number}"))
+        self._exercises = [_with_mistakes(each, (shares or {}).get(each.id, {})) for each in in_code]
+        self._pool: dict[tuple[str, int], list[CaseRecord]] = {}
 
     def of(self, student: str) -> dict[str, ExerciseRecord]:
         """Return the records by which `student` is marked."""
-        cases = {name: self._cases(each, student) for name, each in self._exercises.items()}
-        return {name: replace(self._common.in_code[name], cases=each) for name, each in cases.items()}
+        return {each.id: replace(self._common.in_code[each.id], cases=self._cases(each, student)) for each in self._exercises}
 
     def _cases(self, exercise: Exercise, student: str) -> list[CaseRecord]:
         if exercise.search >= SLOW:
             return self._drawn(exercise, f"student\0{student}")
         picks = hashlib.sha256(f"{self._secret}\0{self._lesson}\0{exercise.id}\0{student}".encode()).digest()
-        return [self._pooled(exercise.id, picks[place % len(picks)] % POOL)[place] for place, _ in enumerate(exercise.cases)]
+        return [self._pooled(exercise, picks[place % len(picks)] % POOL)[place] for place, _ in enumerate(exercise.cases)]
+
+    def _pooled(self, exercise: Exercise, number: int) -> list[CaseRecord]:
+        key = (exercise.id, number)
+        if key not in self._pool:
+            self._pool[key] = self._drawn(exercise, f"pool\0{number}")
+        return self._pool[key]
 
     def _drawn(self, exercise: Exercise, whose: str) -> list[CaseRecord]:
         for attempt in range(TRIES):
@@ -56,3 +59,7 @@ class HiddenDraws:
             except ValueError:  # the reference cannot answer it: `attn build` would have refused this seed
                 continue
         return self._common.in_code[exercise.id].cases
+
+
+def _with_mistakes(exercise: Exercise, kept: Collection[str]) -> Exercise:
+    return replace(exercise, misconceptions=tuple(each for each in exercise.misconceptions if each.id in kept))
