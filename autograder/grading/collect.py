@@ -108,23 +108,30 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
 
     if not source.exists():
         raise CourseError(f"expected a file or a folder at {source}, found none. Download it from your learning platform.")
-    api = nbgrader_api(root)
+    api, clock = nbgrader_api(root), _clock(zone)
     extracted = root / "downloaded" / assignment / "extracted"
-    roster = roster_of(root)
-    known = {**known_students(api.coursedir.db_url), **roster.by_platform_id()}
-    intake = survey(source, assignment, known, roster.by_name())
-    _keep_what_is_there(intake, root, assignment, force, _clock(zone))
-    _name_strangers(intake, roster)
-    write(intake, extracted, assignment, zone)
+    intake = _extract(api.coursedir.db_url, root, assignment, source, extracted, force, clock)
     if intake.taken:
         api.coursedir.assignment_id = assignment
         app = ZipCollectApp(coursedir=api.coursedir, parent=api, force=True, collector_plugin=SafeCollector)
         app.log_level = logging.ERROR  # the caller reports what was taken
         app.init_plugins()
         app.process_extracted_files()
-    _lay_beside(intake, root, assignment, _clock(zone), force)
+    _lay_beside(intake, root, assignment, clock, force)
     _note_lateness(intake, root, assignment)
     enter_students(api, intake.people)
+    return intake
+
+
+def _extract(
+    db_url: str, root: Path, assignment: str, source: Path, extracted: Path, force: bool, clock: ZoneInfo | None
+) -> Intake:
+    """Write the notebooks that `source` has for the course at `root` below `extracted`, and report what is not taken."""
+    roster = roster_of(root)
+    intake = survey(source, assignment, known_students(db_url, roster), roster.by_name())
+    _keep_what_is_there(intake, root, assignment, force, clock)
+    _name_strangers(intake, roster)
+    _write(intake, extracted, assignment, clock)
     return intake
 
 
@@ -265,9 +272,8 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
     """Take the latest of one student's notebooks, and report the others."""
     *earlier, last = sorted(hits, key=lambda hit: hit.order)
     if earlier and earlier[-1].order == last.order and earlier[-1].file.data != last.file.data:
-        intake.refused += [
-            Refused(hit.file.path, f"{hit.student} has {len(hits)} notebooks and none is later: remove one") for hit in hits
-        ]
+        why = f"{last.student} has {len(hits)} notebooks and none is later: remove one"
+        intake.refused += [Refused(hit.file.path, why) for hit in hits]
         return
     intake.taken[last.student] = last
     if earlier:
@@ -279,9 +285,8 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
 
 def _shared_names(items: Sequence[File | Refused]) -> set[str]:
     """Return the names that several people share in a download from Moodle."""
-    found = {
-        match["id"]: folded_name(match["name"]) for item in items if (match := MOODLE.fullmatch(item.path.partition("/")[0]))
-    }
+    matches = [match for item in items if (match := MOODLE.fullmatch(item.path.partition("/")[0]))]
+    found = {match["id"]: folded_name(match["name"]) for match in matches}
     return {name for name, number in Counter(found.values()).items() if number > 1}
 
 
@@ -320,9 +325,7 @@ def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[s
 
 
 def _whose(top: str) -> str:
-    """Return the owner that the outermost folder or file `top` names, because a platform may not put a student's files in a
-    folder.
-    """
+    """Return the owner whom the outermost folder or file `top` names: a platform may not give each student a folder."""
     moodle, canvas = MOODLE.fullmatch(top), CANVAS.fullmatch(top)
     if (moodle and canvas) or top.count("_assignsubmission_") > 1:
         return "/"  # belongs to nobody: `_hit` refuses these files, and they must not count against a student
@@ -352,8 +355,7 @@ def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool
             if _is_there(folder, {**_named(beside), f"{assignment}.ipynb": hit.file.data}, hit.file.time, clock):
                 intake.unchanged.append(student)
             else:
-                said = f"{student} has a submission already: --force replaces it"
-                intake.refused.append(Refused(hit.file.path, said))
+                intake.refused.append(Refused(hit.file.path, f"{student} has a submission already: --force replaces it"))
     for student, hits in intake.beside.items():
         folder = root / "submitted" / student / assignment
         alone = not any(hit.is_notebook for hit in hits) and student not in {*intake.taken, *intake.unchanged}
@@ -394,15 +396,14 @@ def _is_there(folder: Path, files: Mapping[str, bytes], time: datetime, clock: Z
     return clock is None or known == _utc(time, clock).replace(tzinfo=None, microsecond=0)
 
 
-def write(intake: Intake, extracted: Path, assignment: str, zone: str | None) -> None:
+def _write(intake: Intake, extracted: Path, assignment: str, clock: ZoneInfo | None) -> None:
     """Write the taken notebooks below `extracted`, after deleting what an earlier collection left there.
 
-    Raises CourseError if a folder to write in is a link, or for an unknown `zone`.
+    Raises CourseError if a folder to write in is a link.
     """
     for folder in (extracted, *list(extracted.parents)[:2], extracted.parents[2] / "submitted"):
         if folder.is_symlink():
             raise CourseError(f"expected a folder at {folder}, got a link. Nothing was collected: replace it by a folder.")
-    clock = _clock(zone)
     if extracted.exists():
         shutil.rmtree(extracted)
     extracted.mkdir(parents=True)
@@ -438,14 +439,10 @@ class SafeExtractor(ExtractorPlugin):  # type: ignore[misc]  # nbgrader ships no
 
     def extract(self, archive_path: str, extracted_path: str) -> None:
         """Extract `archive_path` (a folder) to `extracted_path` and log what is not taken."""
-        coursedir: Any = self.parent.coursedir
+        about: Any = self.parent.coursedir
         inside = list(Path(archive_path).iterdir())
         source = inside[0] if len(inside) == 1 and inside[0].suffix == ".zip" else Path(archive_path)  # one download
-        roster = roster_of(Path(coursedir.root))
-        known = {**known_students(coursedir.db_url), **roster.by_platform_id()}
-        intake = survey(source, coursedir.assignment_id, known, roster.by_name())
-        _keep_what_is_there(intake, Path(coursedir.root), coursedir.assignment_id, self.force, _clock(self.zone or None))
-        _name_strangers(intake, roster)
-        write(intake, Path(extracted_path), coursedir.assignment_id, self.zone or None)
+        clock, place = _clock(self.zone), Path(extracted_path)
+        intake = _extract(about.db_url, Path(about.root), about.assignment_id, source, place, self.force, clock)
         for line in told(intake):
             self.log.warning("%s", line)

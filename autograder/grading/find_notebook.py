@@ -9,7 +9,7 @@ student's page gives the reason.
 import contextlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from autograder.grading.marking.read_submission import MAX_FILE_BYTES, MAX_FILES, Handed
@@ -24,25 +24,18 @@ _OURS = re.compile(
     r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
 )
 _HOW = "Hand in the notebook itself: in JupyterLab, File, Download"
-REASONS = {
-    ".html": "it is a web page printed from a notebook, which holds no code to run",
-    ".htm": "it is a web page printed from a notebook, which holds no code to run",
-    ".pdf": "it is a PDF, which holds no code to run",
-    ".docx": "it is a document of an office program",
-    ".doc": "it is a document of an office program",
-    ".odt": "it is a document of an office program",
-    ".md": "it is text, not a notebook",
-    ".zip": "it is an archive with no notebook in it that can be read",
-    ".7z": "it is an archive that is not opened here: send a .zip",
-    ".rar": "it is an archive that is not opened here: send a .zip",
-    ".gz": "it is an archive that is not opened here: send a .zip",
-    ".url": "it is a link, and the notebook behind it may change after the due date",
-    ".webloc": "it is a link, and the notebook behind it may change after the due date",
-    ".png": "it is a picture of the work",
-    ".jpg": "it is a picture of the work",
-    ".jpeg": "it is a picture of the work",
-    ".heic": "it is a picture of the work",
+LINKED = "it is a link, and the notebook behind it may change after the due date"
+_SAID = {
+    (".html", ".htm"): "it is a web page printed from a notebook, which holds no code to run",
+    (".pdf",): "it is a PDF, which holds no code to run",
+    (".docx", ".doc", ".odt"): "it is a document of an office program",
+    (".md",): "it is text, not a notebook",
+    (".zip",): "it is an archive with no notebook in it that can be read",
+    (".7z", ".rar", ".gz"): "it is an archive that is not opened here: send a .zip",
+    (".url", ".webloc"): LINKED,
+    (".png", ".jpg", ".jpeg", ".heic"): "it is a picture of the work",
 }
+REASONS = {suffix: reason for suffixes, reason in _SAID.items() for suffix in suffixes}
 TYPED = "it is text typed into the platform's box"
 _CANVAS = r"(?:[^_]+_(?:late_)?\d+_(?:\d+_)?)?"  # the prefix that Canvas adds to a name
 _TYPED = re.compile(rf"onlinetext\.html?|{_CANVAS}text\.html", re.IGNORECASE)
@@ -53,7 +46,7 @@ def in_place_of_a_file(name: str) -> str | None:
     """Return why `name` is no file of the student's (text typed into Moodle's or Canvas's box, or a link), or None."""
     if _TYPED.fullmatch(name):
         return TYPED
-    return REASONS[".url"] if _LINKED.fullmatch(name) else None
+    return LINKED if _LINKED.fullmatch(name) else None
 
 
 def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> Handed:
@@ -66,14 +59,11 @@ def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> H
     renamed = [path for path in paths if path.suffix.lower() in (".txt", ".json")][:MAX_READ]
     notebooks = [path for path in paths if path.suffix.lower() == ".ipynb" or (path in renamed and _is_json_notebook(path))]
     if notebooks:
-        named = [path for path in notebooks if folded(assignment) in folded(path.name)] or notebooks
-        chosen = max(named, key=lambda path: (_time(path), path.name))
-        others = "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
-        return _notebook(chosen, paths, (f"read from {shown(chosen.name)}{others}: expected {expected}", *closed))
-    scripts = [path for path in paths if path.suffix.lower() == ".py"]
-    if scripts:
-        named = [path for path in scripts if folded(assignment) in folded(path.name)] or scripts
-        chosen = max(named, key=lambda path: (path.stat().st_size, path.name))
+        chosen = max(_named(notebooks, assignment), key=lambda path: (_time(path), path.name))
+        note = f"read from {shown(chosen.name)}{_among(notebooks)}: expected {expected}"
+        return _notebook(chosen, paths, (note, *closed))
+    if scripts := [path for path in paths if path.suffix.lower() == ".py"]:
+        chosen = max(_named(scripts, assignment), key=lambda path: (path.stat().st_size, path.name))
         note = f"read from the script {shown(chosen.name)}, answers to questions in words are not in it: expected {expected}"
         return _notebook(chosen, paths, (note, *closed), script=True)
     if handed := _in_archive(paths, assignment, closed):
@@ -82,9 +72,17 @@ def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> H
         return Handed(None, f"expected {expected}, found no file. {_HOW}", notes=closed)
     first = max(paths, key=lambda path: path.suffix.lower() in REASONS)
     reason = in_place_of_a_file(first.name) or REASONS.get(first.suffix.lower(), "it is no notebook")
-    return Handed(
-        None, f"expected {expected}, found {shown(first.name)}: {reason}. {_HOW}", files=_beside(paths, first), notes=closed
-    )
+    why = f"expected {expected}, found {shown(first.name)}: {reason}. {_HOW}"
+    return Handed(None, why, files=_beside(paths, first), notes=closed)
+
+
+def _named(paths: list[Path], assignment: str) -> list[Path]:
+    """Return the files that are named after the assignment, or all if none is."""
+    return [path for path in paths if folded(assignment) in folded(path.name)] or paths
+
+
+def _among(notebooks: Sequence[object]) -> str:
+    return "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
 
 
 def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: bool = False) -> Handed:
@@ -101,12 +99,11 @@ def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> H
     for archive in sorted(zips, key=lambda path: (_time(path), path.name), reverse=True)[:MAX_ARCHIVES]:
         files = [file for file in read_all(archive, lambda _: "") if isinstance(file, File)]
         notebooks = [file for file in files if file.path.lower().endswith(".ipynb")]
-        named = [file for file in notebooks if folded(assignment) in folded(Path(file.path).name)] or notebooks
-        if not named:
+        if not notebooks:
             continue
+        named = [file for file in notebooks if folded(assignment) in folded(Path(file.path).name)] or notebooks
         chosen = max(named, key=lambda file: (file.time, file.path))
-        others = "" if len(notebooks) == 1 else f", the latest of {len(notebooks)}"
-        note = f"read from {shown(chosen.path)} in {shown(archive.name)}{others}: expected {assignment}.ipynb"
+        note = f"read from {shown(chosen.path)} in {shown(archive.name)}{_among(notebooks)}: expected {assignment}.ipynb"
         beside = dict[str, bytes]()
         for file in files[:MAX_SEEN]:
             name = Path(file.path).name
@@ -118,9 +115,7 @@ def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> H
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a file of that `name` is the grader's or irrelevant. Capitals don't matter, because some systems ignore
-    them.
-    """
+    """Return whether a file of that `name` is the grader's or irrelevant, in any capitals: some systems ignore them."""
     return bool(_OURS.fullmatch(name) or _OURS.fullmatch(name.casefold()))
 
 

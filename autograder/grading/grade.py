@@ -20,25 +20,19 @@ from autograder.grading import ledger, read_in_child, rehearsal, submitted_folde
 from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_release, tables_unwarned
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.marking.hidden_draws import HiddenDraws
-from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Marked
-from autograder.grading.marking.scheme import (
-    MarkScheme,
-    make_hidden_draws,
-    make_mark_scheme,
-    points_of_cells,
-    read_release,
-)
+from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Fixed, Marked
+from autograder.grading.marking.scheme import MarkScheme, make_hidden_draws, make_mark_scheme, points_of_cells, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted_folders import Job
-from autograder.grading.workers import Again, Workers
-from autograder.grading.write_results import DryWriter, Writer, place
+from autograder.grading.workers import Workers
+from autograder.grading.write_results import DryWriter, Writer, page_for, place
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import is_answer, is_grade
 from autograder.sandbox import Limits
 
 BATCH = 16  # outcomes per commit, because each commit is slow on a disk
 Progress = Callable[[StudentRow, int, int], None]
-Postponed = dict[str, list[tuple[Job, Again]]]
+Postponed = dict[str, list[tuple[Job, Fixed | None]]]
 
 
 def grade_assignment(
@@ -128,19 +122,8 @@ def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, in
         for done, student in enumerate(students, 1):
             graded = place(api.coursedir, "autograded", student, assignment)
             if graded.exists():
-                marked = nbformat.read(graded, as_version=4)
                 row = known.get(student, StudentRow(student, 0.0, 0.0))
-                called = book.grades.roster.of(student).name
-                page = pages.page(
-                    student,
-                    marked,
-                    book.marks(student),
-                    book.grade(student),
-                    row.notes,
-                    row.exercises,
-                    called=called,
-                    marked_late=row.marked_late,
-                )
+                page = page_for(row, nbformat.read(graded, as_version=4), pages, book)
                 written.append(place(api.coursedir, "feedback", student, assignment))
                 write_whole(written[-1], page)
             if progress is not None:
@@ -181,12 +164,12 @@ def _marked(
         _rehearsed(first, writer, scheme)
         while running:
             yield from _write_done(running, writer, postponed)
-        for job, again in postponed.pop(CUT_BY_CLASS):
-            running[pool.mark(scheme, job.handed, again)] = job
+        for job, fixed in postponed.pop(CUT_BY_CLASS):
+            running[pool.mark(scheme, job.handed, fixed)] = job
         while running:
             yield from _write_done(running, writer, postponed)
-        for job, again in postponed.pop(CUT_BY_LOAD):
-            running[pool.mark(scheme, job.handed, again, final=True)] = job
+        for job, fixed in postponed.pop(CUT_BY_LOAD):
+            running[pool.mark(scheme, job.handed, fixed, final=True)] = job
             yield from _write_done(running, writer, postponed)
     finally:
         writer.flush()
@@ -208,7 +191,7 @@ def _write_done(
     for future in finished:
         job = running.pop(future)
         if future.exception() is None and (cut := future.result().cut) in postponed:
-            postponed[cut].append((job, Again(future.result().fixed)))
+            postponed[cut].append((job, future.result().fixed))
         else:
             yield job.student, writer.write(job, future)
     if len(writer.waiting) >= BATCH or not running:

@@ -7,15 +7,15 @@ class and commits in batches; `tests/grading/test_grade.py` compares its rows wi
 import os
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from autograder.authoring.course import CourseError
 from autograder.grading import ledger
-from autograder.grading.grades import Grade, Grades
+from autograder.grading.grades import Grade, Grades, enter
+from autograder.grading.roster import Roster
 
 
 class Mark(NamedTuple):
@@ -65,14 +65,20 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def known_students(db_url: str) -> dict[str, str]:
-    """Return student ids by the learning platform's ids, from the gradebook; empty if there is no gradebook yet."""
+def has_gradebook(db_url: str) -> bool:
+    """Return whether there is a gradebook already; a database server always counts."""
+    return not db_url.startswith("sqlite:///") or Path(db_url.removeprefix("sqlite:///")).exists()
+
+
+def known_students(db_url: str, roster: Roster) -> dict[str, str]:
+    """Return student ids by the learning platform's ids, from the class list, else from the gradebook."""
     from nbgrader.api import Gradebook
 
-    if db_url.startswith("sqlite:///") and not Path(db_url.removeprefix("sqlite:///")).exists():
-        return {}
-    with Gradebook(db_url) as gradebook:
-        return {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
+    known: dict[str, str] = {}
+    if has_gradebook(db_url):
+        with Gradebook(db_url) as gradebook:
+            known = {student.lms_user_id: student.id for student in gradebook.students if student.lms_user_id}
+    return {**known, **roster.by_platform_id()}
 
 
 def enter_students(api: Any, people: Mapping[str, tuple[str, str]]) -> None:
@@ -82,14 +88,8 @@ def enter_students(api: Any, people: Mapping[str, tuple[str, str]]) -> None:
     if not people:
         return
     with tables_unwarned(), tables.Gradebook(api.coursedir.db_url, api.course_id) as gradebook:
-        known = {student.id: student for student in gradebook.students}
-        for student, (name, number) in people.items():
-            if (row := known.get(student)) is None:
-                gradebook.db.add(row := tables.Student(id=student))
-            if name and not (row.first_name or row.last_name):
-                first, _, row.last_name = name.rpartition(" ")
-                row.first_name = first or None
-            row.lms_user_id = row.lms_user_id or number or None
+        for student, row in enter(gradebook, {student: name for student, (name, _) in people.items()}).items():
+            row.lms_user_id = row.lms_user_id or people[student][1] or None
         gradebook.db.commit()
 
 
@@ -130,7 +130,7 @@ class Gradebook:
     def __enter__(self) -> "Gradebook":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._book.close()
 
     def students(self) -> set[str]:
@@ -182,28 +182,17 @@ class Gradebook:
         self._session.commit()
 
     def marks(self, student: str) -> dict[str, Mark]:
-        """Return the row of each graded or answered cell, by grade_id."""
-        submission = self._submission(student)
-        (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
+        """Return the row of each graded or answered cell of a `student` with a submission, by grade_id."""
+        (submitted,) = [each for each in self._found(student).notebooks if each.notebook_id == self._notebook.id]
         said = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
-        graded = {self._names[g.cell_id]: g for g in submitted.grades}
-        found = {}
-        for name in {**graded, **said}:
-            row = graded.get(name)
-            found[name] = Mark(
-                row.auto_score if row else None,
-                row.manual_score if row else None,
-                said.get(name, ""),
-                (row.extra_credit or 0.0) if row else 0.0,
-            )
-        return found
+        graded = {
+            self._names[g.cell_id]: Mark(g.auto_score, g.manual_score, extra=g.extra_credit or 0.0) for g in submitted.grades
+        }
+        return {name: graded.get(name, Mark())._replace(comment=said.get(name, "")) for name in {**graded, **said}}
 
     def grade(self, student: str) -> Grade:
         """Return what the submission of `student` is worth now."""
-        return self.grades.one(self._assignment.name, student) or Grade(student, self._assignment.name)
-
-    def _submission(self, student: str) -> Any:
-        return self._found(student) or self._new(student, {}, {})
+        return self.grades.of(self._assignment.name, student)[student]
 
     def _found(self, student: str) -> Any:
         table = self._tables.SubmittedAssignment
@@ -223,11 +212,11 @@ class Gradebook:
         submitted = tables.SubmittedNotebook(notebook=self._notebook, assignment=submission)
         session.add(submission)
         session.flush()
-        grades = [(cell.id, marks.get(cell.id)) for cell in self._notebook.grade_cells]
-        said = [(cell.id, comments.get(cell.id)) for cell in self._notebook.solution_cells]
         rows = {
-            tables.Grade: [{"cell_id": cell, "auto_score": mark, "needs_manual_grade": mark is None} for cell, mark in grades],
-            tables.Comment: [{"cell_id": cell, "auto_comment": text} for cell, text in said],
+            tables.Grade: [
+                {"cell_id": cell, "auto_score": mark, "needs_manual_grade": mark is None} for cell, mark in marks.items()
+            ],
+            tables.Comment: [{"cell_id": cell, "auto_comment": text} for cell, text in comments.items()],
         }
         for table, each in rows.items():
             if each:
@@ -240,19 +229,15 @@ def _changed_answers(notebook: Any, before: Any | None) -> set[str]:
 
     A written answer is compared by its own text, a check by the answers between the previous check and itself.
     """
-    then = {name: source for name, source, _, _ in _answers(before["cells"] if before else [])}
+    now, then = (
+        {about["grade_id"]: (about, "".join(cell["source"])) for cell in cells if (about := cell["metadata"].get("nbgrader"))}
+        for cells in (notebook["cells"], before["cells"] if before else [])
+    )
     changed, above = set(), False
-    for name, source, graded, answered in _answers(notebook["cells"]):
-        if answered:
-            above = above or then.get(name) != source
-        if graded:
+    for name, (about, source) in now.items():
+        if about.get("solution"):
+            above = above or name not in then or then[name][1] != source
+        if about.get("grade"):
             changed |= {name} if above else set()
             above = False
     return changed
-
-
-def _answers(cells: Iterable[Any]) -> Iterator[tuple[str, str, bool, bool]]:
-    """Yield grade_id, source, whether it has points, and whether a student writes in it, for each of nbgrader's cells."""
-    for cell in cells:
-        if (about := cell["metadata"].get("nbgrader")) is not None:
-            yield about["grade_id"], "".join(cell["source"]), about.get("grade", False), about.get("solution", False)

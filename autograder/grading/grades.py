@@ -22,9 +22,7 @@ Rule = Callable[[str, float, float], float | None]  # (student, score, seconds l
 
 @dataclass(frozen=True)
 class Grade:
-    """What a submission is worth. `marks` include the `extra` credit; `late_s` are the seconds late after extensions and extra
-    time.
-    """
+    """What a submission is worth. `marks` include the `extra` credit; `late_s` leaves out extensions and extra time."""
 
     student: str
     assignment: str
@@ -70,10 +68,6 @@ class Grades:
         coursedir = getattr(parent, "coursedir", None)
         return cls(book, late_rule(parent), read_roster(Path(coursedir.root)) if coursedir is not None else None)
 
-    def one(self, assignment: str, student: str) -> Grade | None:
-        """Return the grade of `student`, or None if nothing was handed in."""
-        return self.of(assignment, student).get(student)
-
     def of(self, assignment: str, student: str | None = None) -> dict[str, Grade]:
         """Return the grades of everybody who handed in `assignment`, or of `student` alone."""
         found = {}
@@ -116,16 +110,10 @@ class Grades:
 
     def enrol(self) -> None:
         """Enter everybody on the class list in the gradebook, so that formgrader and exports show who handed in nothing."""
-        students = {student.id: student for student in self._book.db.query(self._tables.Student)}
-        for listed in self.roster.students.values():
-            student = students.get(listed.id)
-            if student is None:
-                self._book.db.add(student := self._tables.Student(id=listed.id))
-            if listed.name and not (student.first_name or student.last_name):
-                first, _, student.last_name = listed.name.rpartition(" ")
-                student.first_name = first or None
-            student.email = listed.email or student.email
-            student.lms_user_id = listed.lms_user_id or student.lms_user_id
+        students = self.roster.students
+        for name, row in enter(self._book, {listed.id: listed.name for listed in students.values()}).items():
+            row.email = students[name].email or row.email
+            row.lms_user_id = students[name].lms_user_id or row.lms_user_id
         self._book.db.commit()
 
     def _submissions(self, assignment: str, student: str | None) -> list[Any]:
@@ -137,25 +125,16 @@ class Grades:
 
     def _cells(self, assignment: str, student: str | None) -> dict[str, list[Any]]:
         """Return each student's graded cells, with a single query."""
-        api = self._tables
+        api, grade = self._tables, self._tables.Grade
         self._book.db.flush()
-        query = (
-            self._book.db.query(
-                api.SubmittedAssignment.student_id, api.GradeCell.name, api.Grade.score, api.Grade.manual_score,
-                api.Grade.auto_score, api.Grade.extra_credit, api.Grade.needs_manual_grade, api.GradeCell.max_score,
-                api.Grade.notebook_id,
-            )
-            .select_from(api.Grade)
-            .join(api.GradeCell, api.GradeCell.id == api.Grade.cell_id)
-            .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Grade.notebook_id)
-            .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-            .filter(api.Assignment.name == assignment)
+        query = select_grades(
+            assignment, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.score, grade.manual_score, grade.auto_score,
+            grade.extra_credit, grade.needs_manual_grade, api.GradeCell.max_score, grade.notebook_id,
         )  # fmt: skip
         if student is not None:
-            query = query.filter(api.SubmittedAssignment.student_id == student)
+            query = query.where(api.SubmittedAssignment.student_id == student)
         found: dict[str, list[Any]] = {}
-        for row in query:
+        for row in self._book.db.execute(query):
             found.setdefault(row.student_id, []).append(row)
         return found
 
@@ -187,6 +166,36 @@ class Grades:
         most = min(most, math.ceil(seconds / DAY))
         costs = [self._rule(student, 1.0, left) or 0.0 if (left := seconds - day * DAY) > 0 else 0.0 for day in range(most + 1)]
         return costs.index(min(costs))
+
+
+def enter(book: Any, people: Mapping[str, str]) -> dict[str, Any]:
+    """Enter `people` (student -> full name or "") in `book` without changing a name there, and return their rows by student."""
+    from nbgrader.api import Student
+
+    known = {row.id: row for row in book.db.query(Student)}
+    rows = {student: known.get(student) or Student(id=student) for student in people}
+    book.db.add_all(rows.values())
+    for student, name in people.items():
+        if name and not (rows[student].first_name or rows[student].last_name):
+            first, _, rows[student].last_name = name.rpartition(" ")
+            rows[student].first_name = first or None
+    return rows
+
+
+def select_grades(assignment: str, *columns: Any) -> Any:
+    """Return a query for `columns` of every grade in `assignment`, its cell and its submission."""
+    from nbgrader import api
+    from sqlalchemy import select
+
+    return (
+        select(*columns)
+        .select_from(api.Grade)
+        .join(api.GradeCell, api.GradeCell.id == api.Grade.cell_id)
+        .join(api.SubmittedNotebook, api.SubmittedNotebook.id == api.Grade.notebook_id)
+        .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
+        .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
+        .where(api.Assignment.name == assignment)
+    )
 
 
 def _hundredths(points: float) -> float:

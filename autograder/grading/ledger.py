@@ -45,8 +45,7 @@ class ExerciseRow:
 
 @dataclass
 class StudentRow:
-    """The outcome for one student: the autograded `score` out of `points`, `flags` for a person, and a `problem` if grading
-    failed.
+    """The outcome for one student: the autograded `score` of `points`, `flags` for a person, a `problem` if grading failed.
 
     `notes` are the flags that the student sees too, about how the submission was read. `refused` has a 1 for each system
     call that the sandbox refused, by name, no matter how often. `marked_late` comes from the learning platform. `seconds`
@@ -93,12 +92,9 @@ class Entry(msgspec.Struct):
 
 def changes(before: StudentRow, after: StudentRow) -> list[Change]:
     """Return the exercises whose points changed for a student who was graded before."""
-    found = []
-    for name in dict.fromkeys([*before.exercises, *after.exercises]):
-        was, now = (row.exercises[name].score if name in row.exercises else 0.0 for row in (before, after))
-        if was != now:
-            found.append(Change(after.student, name, was, now))
-    return found
+    was, now = ({name: each.score for name, each in row.exercises.items()} for row in (before, after))
+    both = [Change(after.student, name, was.get(name, 0.0), now.get(name, 0.0)) for name in {**was, **now}]
+    return [change for change in both if change.before != change.after]
 
 
 @dataclass
@@ -188,8 +184,7 @@ def alone(root: Path, assignment: str) -> Iterator[None]:
 
 
 def bounded(remarks: list[str]) -> list[str]:
-    """Return at most `MAX_REMARKS` of `remarks`, each shortened, so a submission with thousands of odd cells doesn't bury the
-    rest.
+    """Return at most `MAX_REMARKS` of `remarks`, each shortened, so that a thousand odd cells don't bury other submissions.
 
     >>> bounded([f"cell {number}" for number in range(2000)])[-1]
     'and 1,981 more remarks on this submission'

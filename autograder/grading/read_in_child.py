@@ -21,12 +21,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from autograder.grading.marking import forbidden_names
+from autograder.notebooks import scopes
 from autograder.notebooks.grammars import spare_grammars
+from autograder.notebooks.html_page import coloured, markdown, prose
+from autograder.notebooks.pictures import drawn_again
 from autograder.sandbox import clock, launch
 from autograder.sandbox.budget import Budget
 from autograder.sandbox.inside import confine
@@ -70,62 +75,19 @@ class Seconds:
             self.budget.spend(seconds)
 
 
-def _scopes(source: str) -> Any:
-    from autograder.notebooks.scopes import scopes
-
+def _parsed(parse: Callable[[str], Iterable[Any]], source: str) -> list[list[Any]] | None:
+    """Return what `parse` finds, as lists, or None if the text is not Python."""
     try:
-        bound, read = scopes(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return [sorted(bound), sorted(read)]
-
-
-def _statements(source: str) -> Any:
-    from autograder.notebooks.scopes import statements
-
-    try:
-        return [list(statement) for statement in statements(source)]
+        return [sorted(each) if isinstance(each, set) else list(each) for each in parse(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _picture(source: str) -> Any:
-    from autograder.notebooks.pictures import drawn_again
-
-    return drawn_again(source)
-
-
-def _calls(source: str) -> Any:
-    from autograder.notebooks.scopes import calls
-
-    return calls(source)
-
-
-def _names(source: str) -> Any:
-    from autograder.grading.marking.forbidden_names import names
-
-    return sorted(names(source))
-
-
-def _coloured(source: str) -> Any:
-    from autograder.notebooks.html_page import coloured
-
-    return coloured(source)
-
-
-def _markdown(source: str) -> Any:
-    from autograder.notebooks.html_page import markdown
-
-    return markdown(source, trusted=False)
-
-
-def _answer(source: str) -> Any:
+def _answer(source: str) -> str:
     """Return the text as HTML with formulas.
 
     What reads like HTML in it is defused first and checked against an allow-list afterwards.
     """
-    from autograder.notebooks.html_page import markdown, prose
-
     try:
         return markdown(prose(source), trusted=True)
     except Exception:  # a learner's TeX can fail in any way that the converter knows
@@ -133,14 +95,14 @@ def _answer(source: str) -> Any:
 
 
 MAKERS: dict[str, Callable[[str], Any]] = {
-    "scopes": _scopes,
-    "statements": _statements,
-    "calls": _calls,
-    "names": _names,
-    "coloured": _coloured,
-    "markdown": _markdown,
+    "scopes": partial(_parsed, scopes.scopes),
+    "statements": partial(_parsed, scopes.statements),
+    "calls": scopes.calls,
+    "names": lambda source: sorted(forbidden_names.names(source)),
+    "coloured": coloured,
+    "markdown": partial(markdown, trusted=False),
     "answer": _answer,
-    "picture": _picture,
+    "picture": drawn_again,
 }
 
 
@@ -198,10 +160,8 @@ class _Server:
             self._end()
             self._control, theirs = socket.socketpair()
             place = str(Path(__file__).resolve().parent.parent.parent)
-            own = (
-                f"import gc, sys; gc.disable(); sys.path.insert(0, {place!r}); from autograder.grading.read_in_child import serve"
-            )
-            start = f"{own}; serve({theirs.fileno()})"
+            start = f"import gc, sys; gc.disable(); sys.path.insert(0, {place!r}); "
+            start += f"from autograder.grading.read_in_child import serve; serve({theirs.fileno()})"
             with theirs:
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-B", "-c", start], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
@@ -219,7 +179,6 @@ class _Server:
                 except BrokenPipeError:  # the server has just ended
                     self._end()
                     socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
-            parts, size = [], 0
             until = clock.now() + START_S + WALL_S
             ours.settimeout(0.5)
             left = memoryview(_HEAD.pack(len(request), limit_s) + request)
@@ -230,7 +189,8 @@ class _Server:
                     continue
                 except OSError:
                     return b""
-            while clock.now() < until and size < MAX_ANSWER:
+            answer = bytearray()
+            while clock.now() < until and len(answer) < MAX_ANSWER:
                 try:
                     part = ours.recv(1 << 20)
                 except TimeoutError:
@@ -239,9 +199,8 @@ class _Server:
                     break
                 if not part:
                     break
-                parts.append(part)
-                size += len(part)
-            return b"".join(parts)
+                answer += part
+            return bytes(answer)
 
     def stop(self) -> None:
         """End the server. Its children die with it."""
@@ -295,7 +254,6 @@ def _child(channel: socket.socket, readable: Sequence[str]) -> None:
     import resource
 
     _confine(readable)
-
     for kind, value in ((resource.RLIMIT_CPU, CPU_S), (resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_FSIZE, 0)):
         with contextlib.suppress(ValueError, OSError):  # macOS has no limit on memory
             resource.setrlimit(kind, (value, value))
@@ -307,7 +265,7 @@ def _child(channel: socket.socket, readable: Sequence[str]) -> None:
     for number, (what, source) in enumerate(json.loads(_exactly(channel, size))):
         try:
             result = MAKERS[what](source)
-        except (Exception, RecursionError, MemoryError):
+        except Exception:
             continue
         channel.sendall(json.dumps([number, result]).encode() + b"\n")
     channel.sendall(json.dumps([_USED, time.process_time()]).encode() + b"\n")
@@ -317,10 +275,9 @@ def _child(channel: socket.socket, readable: Sequence[str]) -> None:
 
 def _confine(readable: Sequence[str]) -> None:
     """Give up every right that reading a text doesn't need, as far as this kernel supports it."""
-    with contextlib.suppress(OSError, AttributeError, KeyError):
-        confine.landlock(readable, [])
-    with contextlib.suppress(OSError, AttributeError, KeyError):
-        confine.seccomp(metadata=False)
+    for give_up in (partial(confine.landlock, readable, []), partial(confine.seccomp, metadata=False)):
+        with contextlib.suppress(OSError, AttributeError, KeyError):
+            give_up()
 
 
 def _exactly(channel: socket.socket, size: int) -> bytes:

@@ -42,10 +42,10 @@ def problems(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes, requires: tu
     found += [f"its given cell {cell}" for cell in marked.broken]
     if found:
         return found
-    short = [(name, report) for name, report in marked.reports.items() if report.score < report.points]
-    patient = [(name, report) for name, report in short if not report.unfinished]  # without timeouts: the machine may be busy
     return [
-        f"its own answer to {name!r} gets {report.score:g} of {report.points:g}: {report.headline}" for name, report in patient
+        f"its own answer to {name!r} gets {report.score:g} of {report.points:g}: {report.headline}"
+        for name, report in marked.reports.items()
+        if report.score < report.points and not report.unfinished  # without timeouts: the machine may be busy
     ]
 
 

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from autograder import __version__
@@ -25,13 +24,6 @@ RETRIES = 3  # how often a submission is reassigned when its cluster worker is l
 CONNECT_S = 10.0
 
 
-@dataclass(frozen=True)
-class Again:
-    """Marks a submission that others cut short again, starting from what was `fixed`."""
-
-    fixed: Fixed | None
-
-
 _mine = threading.local()  # each thread's sandbox, and its setup
 _all: list[Sandbox] = []
 # one core stays free for the process that makes the scheme meanwhile, so the first mark comes sooner
@@ -43,19 +35,26 @@ def work(
     unsafe: bool,
     handed: Handed,
     purse: Purse | None = None,
-    again: "Again | None" = None,
+    fixed: Fixed | None = None,
     final: bool = False,
 ) -> Marked:
-    """Mark one submission in this thread's sandbox, which stays warm for the next. `purse` belongs to its class on this
-    machine.
+    """Mark one submission in this thread's sandbox. `purse` belongs to its class on this machine.
 
-    A submission that is marked `again` gets a new sandbox, so files, process numbers and counters that it knew are gone.
+    A submission that is marked again, from what was `fixed`, gets a new sandbox, so files, process numbers and counters that
+    it knew are gone.
     """
+    sandbox = _sandbox(scheme, unsafe)
+    if fixed is not None:
+        sandbox.close()  # the next submission starts another one
+    return mark(scheme, sandbox, handed, purse, fixed, final=final)
+
+
+def _sandbox(scheme: MarkScheme, unsafe: bool) -> Sandbox:
+    """Return this thread's sandbox, which stays warm for the next submission."""
     if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
         warm_up(scheme.setup, tier)
-    if again is not None:
-        _mine.sandbox.close()  # the next submission starts another one
-    return mark(scheme, _mine.sandbox, handed, purse, again.fixed if again is not None else None, final=final)
+    sandbox: Sandbox = _mine.sandbox
+    return sandbox
 
 
 def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
@@ -119,21 +118,15 @@ def _version() -> str:
 
 def rehearse(scheme: MarkScheme, unsafe: bool, data: bytes, requires: tuple[str, ...]) -> list[str]:
     """Return what keeps this thread's sandbox from marking fairly: see `rehearsal.problems`."""
-    if getattr(_mine, "ready", None) != (scheme.setup, tier := choose_tier(unsafe=unsafe)):
-        warm_up(scheme.setup, tier)
-    return rehearsal.problems(scheme, _mine.sandbox, data, requires)
+    return rehearsal.problems(scheme, _sandbox(scheme, unsafe), data, requires)
 
 
 class Workers:
     """Marks submissions in this machine's threads or on the cluster at `scheduler`, started when there is something to do."""
 
     def __init__(self, stack: ExitStack, released: Any, limits: Limits, unsafe: bool, workers: int | None, scheduler: str | None):
-        self._stack, self._setup, self._unsafe, self._scheduler = (
-            stack,
-            setup_for(released, limits, given_paths()),
-            unsafe,
-            scheduler,
-        )
+        self._stack, self._unsafe, self._scheduler = stack, unsafe, scheduler
+        self._setup = setup_for(released, limits, given_paths())
         self._workers = workers or os.cpu_count() or 1
         self._purse = None if scheduler else Purse(PURSE_S * self._workers)
         self._executor: Executor | None = None
@@ -145,10 +138,13 @@ class Workers:
         if self._executor is None and self._scheduler is None:
             self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
 
-    def mark(self, scheme: MarkScheme, handed: Handed, again: Again | None = None, *, final: bool = False) -> "Future[Marked]":
-        """Submit a submission for marking. If it is marked `again`, it has all its seconds; a `final` marking is the last."""
-        purse = self._purse if again is None else None
-        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed, purse, again, final)
+    def mark(self, scheme: MarkScheme, handed: Handed, fixed: Fixed | None = None, *, final: bool = False) -> "Future[Marked]":
+        """Submit a submission for marking. If it is marked again, from what was `fixed`, it has all its seconds.
+
+        A `final` marking is the last.
+        """
+        purse = self._purse if fixed is None else None
+        return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed, purse, fixed, final)
 
     def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":
         """Submit the lesson's own answers for marking: see `autograder.grading.rehearsal`."""

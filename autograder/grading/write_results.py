@@ -11,6 +11,7 @@ from autograder.grading.gradebook import Gradebook
 from autograder.grading.ledger import ExerciseRow, StudentRow
 from autograder.grading.marking.mark_submission import Marked
 from autograder.grading.marking.scheme import read_release
+from autograder.grading.read_in_child import READ_S
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted_folders import Job
 from autograder.notebooks.atomic_write import write_whole
@@ -55,19 +56,7 @@ class Writer:
         write_whole(self._path("autograded", job.student), text + "\n", mode=mode)
         if self._pages is not None:
             try:
-                marks, grade = self.book.marks(job.student), self.book.grade(job.student)
-                called = self.book.grades.roster.of(job.student).name
-                page = self._pages.page(
-                    job.student,
-                    notebook,
-                    marks,
-                    grade,
-                    row.notes,
-                    row.exercises,
-                    called=called,
-                    marked_late=row.marked_late,
-                    seconds=marked.page_s,
-                )
+                page = page_for(row, notebook, self._pages, self.book, marked.page_s)
                 write_whole(self._path("feedback", job.student), page)
             except Exception as error:  # libraries read what learners wrote: the marks stand, and grading continues
                 row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."
@@ -110,17 +99,23 @@ def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRo
         marked = future.result()
     except Exception as error:  # a lost cluster worker, or a sandbox that no longer starts: grading continues
         return StudentRow(job.student, 0.0, points, problem=f"not graded: {str(error)[:300]}. Grade again."), None
-    row = StudentRow(job.student, 0.0, points, flags=marked.flags, seconds=marked.seconds, tier=marked.tier)
-    # the student chooses how often a call is refused, so that number could spell a hidden input
-    row.refused, row.marked_late = dict.fromkeys(marked.refused, 1), job.marked_late
-    row.flags = ledger.bounded([*([job.note] if job.note else []), *row.flags])
-    row.problem, row.notes = job.problem, ledger.bounded(marked.notes)
-    for name, report in marked.reports.items():
-        row.exercises[name] = ExerciseRow(
-            report.score, report.points, report.status, report.headline, report.recorded, report.carried
-        )
-    row.score = round(sum(exercise.score for exercise in row.exercises.values()), 2)
+    exercises = {
+        name: ExerciseRow(report.score, report.points, report.status, report.headline, report.recorded, report.carried)
+        for name, report in marked.reports.items()
+    }
+    score = round(sum(exercise.score for exercise in exercises.values()), 2)
+    flags, notes = ledger.bounded([job.note, *marked.flags] if job.note else marked.flags), ledger.bounded(marked.notes)
+    row = StudentRow(job.student, score, points, exercises, flags, notes, job.problem, marked.seconds, marked.tier)
+    row.refused = dict.fromkeys(marked.refused, 1)  # the student chooses how often, so a number could spell a hidden input
+    row.marked_late = job.marked_late
     return row, marked
+
+
+def page_for(row: StudentRow, notebook: Any, pages: Pages, book: Gradebook, seconds: float = READ_S) -> str:
+    """Return the feedback page for the student of `row` and the marked `notebook`, with the marks now in `book`."""
+    name, marks, grade = row.student, book.marks(row.student), book.grade(row.student)
+    called, late = book.grades.roster.of(name).name, row.marked_late
+    return pages.page(name, notebook, marks, grade, row.notes, row.exercises, called=called, marked_late=late, seconds=seconds)
 
 
 def _read(path: Path) -> Any | None:

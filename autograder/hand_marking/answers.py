@@ -12,7 +12,7 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,9 @@ def grouped(answers: Mapping[str, Answer], stub: str = "") -> list[Group]:
         members.setdefault(same(answer), []).append(key)
     found = {name: Group(name, answers[keys[0]], tuple(sorted(keys))) for name, keys in members.items()}
     nothing = {same(Answer("")), same(Answer(stub))}
-    blank = [Group(each.id, each.answer, each.members, blank=True) for name, each in found.items() if name in nothing]
-    written = sorted((each for name, each in found.items() if name not in nothing), key=_large_first)
+    blank = [replace(each, blank=True) for name, each in found.items() if name in nothing]
+    written = [each for name, each in found.items() if name not in nothing]
+    written.sort(key=lambda each: (-len(each.members), each.id))
     if len(written) < 2:
         return [*blank, *written]
     alike = _likeness([each.answer.text for each in written])
@@ -110,12 +111,8 @@ def grouped(answers: Mapping[str, Answer], stub: str = "") -> list[Group]:
         left.remove(order[-1])
     for row, each in enumerate(written):
         near = [int(one) for one in np.argsort(-alike[row], kind="stable") if one != row and alike[row, one] >= LIKE]
-        written[row] = Group(each.id, each.answer, each.members, like=tuple(written[one].id for one in near[:MAX_LIKE]))
+        written[row] = replace(each, like=tuple(written[one].id for one in near[:MAX_LIKE]))
     return [*blank, *(written[one] for one in order)]
-
-
-def _large_first(group: Group) -> tuple[int, str]:
-    return -len(group.members), group.id
 
 
 def _likeness(texts: Sequence[str]) -> np.ndarray[Any, Any]:

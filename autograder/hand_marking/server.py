@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sqlalchemy.exc import OperationalError
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -143,8 +144,6 @@ class _Next(_Handler):
 
 class _Mark(_Handler):
     def post(self, name: str) -> None:
-        from sqlalchemy.exc import OperationalError
-
         seen, verdict = _asked(_body(self))
         try:
             rows = self.desk.mark(self.current_user, name, seen, verdict)
@@ -182,9 +181,7 @@ def _asked(body: Mapping[str, Any]) -> tuple[dict[str, str], Verdict]:
 
 
 def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:
-    """Return the page for `tokens` ({token: marker}). The cookie's name has the port, because browsers send cookies to every
-    port.
-    """
+    """Return the page for `tokens` ({token: marker}). The cookie is named after the port: browsers send it to every port."""
     shared = {"desk": desk, "tokens": tokens, "cookie": f"attn_marker_{port}"}
     addresses: list[tuple[str, type[_Handler]]] = [
         (r"/", _Questions), (r"/enter", _Enter), (r"/question/(\w+)", _Question), (r"/question/(\w+)/trail", _Trail),

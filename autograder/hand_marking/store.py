@@ -8,12 +8,15 @@ line, but the next change made here records what was there before.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from autograder.grading.grades import Grades
+import sqlalchemy as sql
+from sqlalchemy.orm import aliased
+
+from autograder.grading.grades import Grades, select_grades
 from autograder.grading.write_results import place
 from autograder.hand_marking import answers
 from autograder.hand_marking.answers import Answer
@@ -76,10 +79,9 @@ class Store:
     """The marks of `assignment` in the gradebook behind `api` (nbgrader's). A context manager; use it from one thread."""
 
     def __init__(self, api: Any, assignment: str):
-        import sqlalchemy as sql
         from nbgrader import api as tables
 
-        self._sql, self._tables, self.assignment, self._coursedir = sql, tables, assignment, api.coursedir
+        self._tables, self.assignment, self._coursedir = tables, assignment, api.coursedir
         self._book = tables.Gradebook(api.coursedir.db_url, api.course_id)
         self._session = self._book.db
         self._grades = Grades.within(self._book, api)
@@ -95,41 +97,32 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self._book.close()
 
-    def rows(self, question: str | None = None, ids: Sequence[str] | None = None) -> list[Row]:
+    def rows(self, question: str | None = None, ids: Collection[str] | None = None) -> list[Row]:
         """Return the answers to `question`, or to all questions; only those in `ids` if given."""
-        from sqlalchemy.orm import aliased
-
-        sql, api = self._sql, self._tables
+        api, grade = self._tables, self._tables.Grade
         self._session.rollback()  # sees what others have written
-        grade, solution, comment = api.Grade, aliased(api.SolutionCell, flat=True), api.Comment
-        query = (
-            sql.select(
-                grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score, grade.needs_manual_grade,
-                api.GradeCell.max_score, comment.manual_comment, grade.auto_score,
-            )
-            .select_from(grade)
-            .join(api.GradeCell, api.GradeCell.id == grade.cell_id)
-            .join(api.SubmittedNotebook, api.SubmittedNotebook.id == grade.notebook_id)
-            .join(api.SubmittedAssignment, api.SubmittedAssignment.id == api.SubmittedNotebook.assignment_id)
-            .join(api.Assignment, api.Assignment.id == api.SubmittedAssignment.assignment_id)
-            .join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
-            .outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == grade.notebook_id))
-            .where(api.Assignment.name == self.assignment)
-            .order_by(grade.id)
-        )  # fmt: skip
+        query = self._select(
+            grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score, grade.needs_manual_grade,
+            api.GradeCell.max_score, api.Comment.manual_comment, grade.auto_score,
+        ).order_by(grade.id)  # fmt: skip
         if question is not None:
             query = query.where(api.GradeCell.name == question)
         found = [
             Row(one, student, name, score, bool(waiting), points, said or "", automatic, self._answer(student, name))
             for one, student, name, score, waiting, points, said, automatic in self._session.execute(query)
         ]
-        return found if ids is None else [row for row in found if row.id in set(ids)]
+        return found if ids is None else [row for row in found if row.id in ids]
+
+    def _select(self, *columns: Any) -> Any:
+        """Return a query for `columns` of every grade in the assignment, its cell, its submission and its comment."""
+        api, solution, comment = self._tables, aliased(self._tables.SolutionCell, flat=True), self._tables.Comment
+        query = select_grades(self.assignment, *columns)
+        query = query.join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
+        return query.outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == api.Grade.notebook_id))
 
     def write(self, marker: str, question: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to all of the answers in `seen` ({id: version}) or to none, and return their rows. Raises
-        ConflictError.
-        """
-        rows = self.rows(question, list(seen))
+        """Give `verdict` to all answers in `seen` ({id: version}) or, with a ConflictError, to none. Returns their rows."""
+        rows = self.rows(question, seen)
         if changed := [row for row in rows if row.version != seen[row.id]]:
             raise ConflictError(changed)
         try:
@@ -151,7 +144,7 @@ class Store:
         except BaseException:
             self._session.rollback()
             raise
-        return self.rows(question, list(seen))
+        return self.rows(question, seen)
 
     def _answer(self, student: str, question: str) -> Answer:
         path = place(self._coursedir, "autograded", student, self.assignment)
@@ -159,20 +152,14 @@ class Store:
 
     def _set(self, row: Row, verdict: Verdict) -> bool:
         """Write one mark if it is still what `row` says, because another process may have been faster. Returns whether it was."""
-        sql, api, session = self._sql, self._tables, self._session
-        grade, comment = api.Grade, api.Comment
+        grade, comment, session = self._tables.Grade, self._tables.Comment, self._session
         as_seen = grade.manual_score.is_not_distinct_from(row.score) & (grade.needs_manual_grade == row.waiting)
         change = sql.update(grade).where((grade.id == row.id) & as_seen)
         change = change.values(manual_score=verdict.score, needs_manual_grade=verdict.score is None and row.automatic is None)
         options = {"synchronize_session": False}
         if session.execute(change, execution_options=options).rowcount != 1:
             return False
-        place = session.execute(sql.select(grade.notebook_id, grade.cell_id).where(grade.id == row.id)).one()
-        cell = sql.select(api.GradeCell.name, api.GradeCell.notebook_id).where(api.GradeCell.id == place.cell_id)
-        name, notebook = session.execute(cell).one()
-        solution = sql.select(api.SolutionCell.id)
-        solution = solution.where((api.SolutionCell.name == name) & (api.SolutionCell.notebook_id == notebook))
-        there = (comment.notebook_id == place.notebook_id) & (comment.cell_id == session.execute(solution).scalar_one())
+        there = comment.id == session.execute(self._select(comment.id).where(grade.id == row.id)).scalar_one()
         same = sql.func.coalesce(comment.manual_comment, "") == row.comment
         change = sql.update(comment).where(there & same).values(manual_comment=verdict.comment or None)
         return bool(session.execute(change, execution_options=options).rowcount == 1)
@@ -181,7 +168,7 @@ class Store:
         """Return who changed what, earliest first."""
         table = self._trail
         self._session.rollback()
-        query = self._sql.select(table).where(table.c.assignment == self.assignment).order_by(table.c.id)
+        query = sql.select(table).where(table.c.assignment == self.assignment).order_by(table.c.id)
         if question is not None:
             query = query.where(table.c.question == question)
         return [

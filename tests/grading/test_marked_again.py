@@ -17,7 +17,6 @@ from autograder.grading.marking import decide_marks
 from autograder.grading.marking import mark_submission as marking
 from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Fixed, Marked, mark
 from autograder.grading.marking.read_submission import Handed
-from autograder.grading.workers import Again
 from autograder.judging.records import Result
 from autograder.sandbox import available_tiers
 from tests.grading.test_follow_through import RIGHT, scheme, scores
@@ -154,8 +153,8 @@ def test_a_submission_is_marked_again_in_a_new_sandbox(tier: str, monkeypatch: p
 
     monkeypatch.setattr(workers, "mark", mark_one)
     try:
-        for again in (None, None, Again(None)):
-            workers.work(chosen, False, Handed(b""), None, again)
+        for fixed in (None, None, Fixed()):
+            workers.work(chosen, False, Handed(b""), None, fixed)
     finally:
         workers._mine.sandbox.close()
         del workers._mine.sandbox, workers._mine.ready

@@ -8,18 +8,12 @@ every case, and for a slip in the form of a right answer.
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 
-from autograder.authoring.shares import (
-    AS_ARRAY,
-    AS_LIST,
-    CHANGED_INPUTS,
-    EXTRA_AXES,
-    NAMED_MISTAKE,
-    NO_GRADIENTS,
-    OTHER_ORDER,
-)
+from autograder.authoring.shares import AS_ARRAY, AS_LIST, CHANGED_INPUTS, EXTRA_AXES, NAMED_MISTAKE, NO_GRADIENTS, OTHER_ORDER
 from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.known_mistakes import listed_matches, named
 from autograder.diagnosis.outcome import Case, same_value, values
@@ -50,13 +44,9 @@ def credit_for(result: Result, shares: Shares) -> Credit | None:
     if result.passed or not shares or not result.cases:
         return None
     found = _named_share(result, shares)
-    share, reason = found or max(_slip_share(result, shares), _outputs_share(result, shares), key=_share_of)
+    share, reason = found or max(_slip_share(result, shares), _outputs_share(result, shares), key=itemgetter(0))
     points = round(share * result.exercise.points, 2)
     return Credit(points, reason) if points > result.score else None
-
-
-def _share_of(found: tuple[float, Fact]) -> float:
-    return found[0]
 
 
 def _named_share(result: Result, shares: Shares) -> tuple[float, Fact] | None:
@@ -78,11 +68,9 @@ def _named_share(result: Result, shares: Shares) -> tuple[float, Fact] | None:
 
 def _speechless(record: CaseRecord) -> CaseRecord:
     """Return the case without its mistakes' exception messages, because results of hidden probes have none either."""
-    mistakes = {
-        name: seen if seen.failure is None else replace(seen, failure=replace(seen.failure, message=""))
-        for name, seen in record.mistakes.items()
-    }
-    return replace(record, mistakes=mistakes)
+    failed = {name: seen.failure for name, seen in record.mistakes.items() if seen.failure is not None}
+    said = {name: replace(record.mistakes[name], failure=replace(failure, message="")) for name, failure in failed.items()}
+    return replace(record, mistakes={**record.mistakes, **said})
 
 
 def _outputs_share(result: Result, shares: Shares) -> tuple[float, Fact]:
@@ -108,8 +96,8 @@ def _right_part(path: str, result: Result) -> float:
 
 def _slip_share(result: Result, shares: Shares) -> tuple[float, Fact]:
     """Return the largest share of a slip without which the answer is right, apart from edge cases."""
-    found = [(shares[slip] * _part_without(undo, result), _REASON[slip]) for slip, undo in _UNDO.items() if shares.get(slip)]
-    return max(found, default=(0.0, fact("credit.named")), key=_share_of)
+    found = [(shares[slip] * _part_without(undo, result), reason) for slip, (undo, reason) in _SLIPS.items() if shares.get(slip)]
+    return max(found, default=(0.0, fact("credit.named")), key=itemgetter(0))
 
 
 Change = Callable[[ArrayNode | PlainNode, EncodedValue], EncodedValue]
@@ -138,14 +126,6 @@ def _inputs_restored(record: CaseRecord, seen: Observation) -> tuple[CaseRecord,
     return record, replace(seen, mutated=())
 
 
-def _as_arrays(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
-    return _reshaped(record, seen, _listed)
-
-
-def _squeezed(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
-    return _reshaped(record, seen, _without_axes)
-
-
 def _reshaped(record: CaseRecord, seen: Observation, change: Change) -> tuple[CaseRecord, Observation]:
     """Apply `change` to the returned value. If that changes the value, its gradients are not compared."""
     made = _matched(record.expected.value, seen.value, change)
@@ -153,10 +133,6 @@ def _reshaped(record: CaseRecord, seen: Observation, change: Change) -> tuple[Ca
         return record, seen
     record, seen = _without_gradients(record, seen)
     return record, replace(seen, value=made)
-
-
-def _as_numbers(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
-    return _reshaped(record, seen, _plain)
 
 
 def _reordered(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
@@ -190,7 +166,7 @@ def _listed(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
     if (
         isinstance(want, PlainNode)
         or got.entries is None
-        or not all(isinstance(leaf, PlainNode | ArrayNode) for leaf in got.flat())
+        or not all(isinstance(each, PlainNode | ArrayNode) for each in got.flat())
     ):
         return got
     try:
@@ -217,34 +193,20 @@ def _plain(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
 
 def _without_axes(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
     """Return an array without its extra axes of length 1."""
-    if (
-        isinstance(want, PlainNode)
-        or not isinstance(got, ArrayNode)
-        or got.content.ndim <= want.content.ndim
-        or got.content.size != want.content.size
-    ):
+    if isinstance(want, PlainNode) or not isinstance(got, ArrayNode) or got.content.ndim <= want.content.ndim:
         return got
-    trimmed = [length for length in got.content.shape if length != 1]
-    if trimmed != [length for length in want.content.shape if length != 1]:
-        return got
-    return ArrayNode(got.content.reshape(want.content.shape), got.kind)
+    trimmed, wanted = ([length for length in each.content.shape if length != 1] for each in (got, want))
+    return ArrayNode(got.content.reshape(want.content.shape), got.kind) if trimmed == wanted else got
 
 
-_UNDO: dict[str, Undo] = {
-    AS_LIST: _as_arrays,
-    AS_ARRAY: _as_numbers,
-    EXTRA_AXES: _squeezed,
-    NO_GRADIENTS: _without_gradients,
-    CHANGED_INPUTS: _inputs_restored,
-    OTHER_ORDER: _reordered,
-}
-_REASON = {
-    AS_LIST: fact("credit.as_list"),
-    AS_ARRAY: fact("credit.as_array"),
-    EXTRA_AXES: fact("credit.extra_axes"),
-    NO_GRADIENTS: fact("credit.no_gradients"),
-    CHANGED_INPUTS: fact("credit.changed_inputs"),
-    OTHER_ORDER: fact("credit.other_order"),
+# how each slip is removed from a case, and the reason to give
+_SLIPS: dict[str, tuple[Undo, Fact]] = {
+    AS_LIST: (partial(_reshaped, change=_listed), fact("credit.as_list")),
+    AS_ARRAY: (partial(_reshaped, change=_plain), fact("credit.as_array")),
+    EXTRA_AXES: (partial(_reshaped, change=_without_axes), fact("credit.extra_axes")),
+    NO_GRADIENTS: (_without_gradients, fact("credit.no_gradients")),
+    CHANGED_INPUTS: (_inputs_restored, fact("credit.changed_inputs")),
+    OTHER_ORDER: (_reordered, fact("credit.other_order")),
 }
 
 

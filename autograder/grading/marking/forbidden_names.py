@@ -27,6 +27,7 @@ _NORMS = frozenset({"rms_norm", "_fused_rms_norm", "layer_norm", "native_layer_n
 _NORMS |= {"GroupNorm", "group_norm", "native_group_norm"}
 _LAYERS = frozenset({"Transformer", *(f"Transformer{part}{kind}" for part in ("Encoder", "Decoder") for kind in ("", "Layer"))})
 _LAYERS |= {"_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
+_FUNCTIONS = frozenset({"multi_head_attention_forward", "flex_attention", "varlen_attn"})
 # other names that do the same work
 _ALSO = {
     "autograd": frozenset({"vjp", "jvp", "jacrev", "jacfwd", "hessian"}),
@@ -36,9 +37,7 @@ _ALSO = {
     "MultiheadAttention": _LAYERS,
     "RMSNorm": _NORMS,
     "multi_head_attention_forward": _LAYERS,
-    "scaled_dot_product_attention": _LAYERS
-    | _FUSED
-    | {"MultiheadAttention", "multi_head_attention_forward", "flex_attention", "varlen_attn"},
+    "scaled_dot_product_attention": _LAYERS | _FUSED | {"MultiheadAttention", *_FUNCTIONS},
 }
 MAX_PARTS = 5000  # statements that are examined one by one; a cell beyond this limit counts as one
 _UNPICKLES = "=unpickles"  # stands among a text's names for unpickling, which builds objects from bytes and can find them by name
@@ -73,16 +72,8 @@ _BUILDS |= {"get_field", "get_type_hints", "ForwardRef", "EntryPoint", "call_met
 _BUILDS |= {"_get_operation_overload", "parse_ir", "_create_function_from_graph", "op_db", "_load_attr_from_module"}
 _BUILDS |= {"load_module", "get_code", "module_from_spec", "SourceFileLoader", "start_ipython", "f_builtins", "f_locals"}
 _BUILDS |= {"PackageImporter", "ForkingPickler", "load_inline"}
-_BUILDS |= {
-    "__match_args__",
-    "__subclasses__",
-    "__code__",
-    "get_referents",
-    "update_wrapper",
-    "wraps",
-    "eval_str",
-    "get_annotations",
-}
+_BUILDS |= {"__match_args__", "__subclasses__", "__code__", "get_referents", "update_wrapper", "wraps", "eval_str"}
+_BUILDS |= {"get_annotations"}
 _BUILDS |= {"DictConfigurator", "dictConfigClass", "fileConfig", "exec_module", "read_array", "recv", "send_bytes"}
 _BUILDS |= {"savetxt", "write_bytes", "FileIO", "NamedTemporaryFile", "mkstemp"}  # writes a module while the cell runs
 # ways to reach the code that runs the answer, or that checks for changed inputs, copies or PyTorch's gradients
@@ -108,8 +99,7 @@ _ENGINE = re.compile(r"\bautograder\s*\.\s*[a-z]")
 def flags(
     exercises: "Mapping[str, ExerciseRecord]", notebook: Any, modules: Collection[str] = (), released: Collection[str] = ()
 ) -> list[str]:
-    """Return flags for answers that use forbidden names, directly or through other cells, and for cells that need a careful
-    look.
+    """Return flags for answers that use forbidden names, directly or through other cells, and for cells to read with care.
 
     `modules` are the texts of files beside the notebook. Cells whose text is in `released` are the lesson's own, so nothing
     they do counts as the learner's.
@@ -128,7 +118,7 @@ def flags(
     for record in records:
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
         used = [part.names for part in leaning.needed(record.id, answers, exercises)]
-        named = [name for name in record.forbid if any(_names_it(name, each) for each in used)]
+        named = [name for name in record.forbid if any(names_it(name, each) for each in used)]
         longest = {_last_word(name): name for name in sorted(named, key=len)}.values()  # one remark per function
         found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in longest]
         if not named and any(builds_names(source) for source in [*own, *answers]):
@@ -196,12 +186,9 @@ class _Leaning:
         altering = {name for part in parts if part.alters for name in part.sets}
         for part in parts:
             given = () if altering.isdisjoint(part.calls) else part.calls - altering
-            for found, named in (
-                (self.setting, part.sets),
-                (self.changing, part.changes.union(given)),
-                (self.reading, part.reads),
-            ):
-                for name in named:
+            named = part.sets, part.changes.union(given), part.reads
+            for found, each in zip((self.setting, self.changing, self.reading), named, strict=True):
+                for name in each:
                     found.setdefault(name, []).append(part)
 
     def needed(self, exercise: str, answers: Collection[str], apart: Collection[str]) -> list[_Part]:
@@ -249,24 +236,18 @@ def reaches_inward(source: str) -> bool:
     return bool(seen & _INWARD) or _PATCHED in seen or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
 
 
-def uses(source: str, forbidden: Sequence[str]) -> list[str]:
-    """Return the names in `forbidden` that `source` uses: as a dotted path, by its last part, as an import, or in a string.
-
-    If `source` is not Python (a line magic, an error), any word in it counts.
-
-    >>> uses("y = F.softmax(x)", ["F.softmax", "torch.einsum"])
-    ['F.softmax']
-    """
-    seen = names(source)
-    return [name for name in forbidden if _names_it(name, seen)]
-
-
 def _last_word(forbidden: str) -> str:
     """Return the function's own name, without the modules before it."""
     return str(re.findall(r"\w+", forbidden)[-1])
 
 
-def _names_it(forbidden: str, seen: Collection[str]) -> bool:
+def names_it(forbidden: str, seen: Collection[str]) -> bool:
+    """Return whether a text with the names `seen` uses `forbidden`, under its own or another name.
+
+    >>> seen = names("y = F.softmax(x)")
+    >>> names_it("F.softmax", seen), names_it("torch.einsum", seen)
+    (True, False)
+    """
     last = _last_word(forbidden)
     inner = f"_{last}_"  # PyTorch's own parts of a built-in, such as _scaled_dot_product_attention_math
     return last in seen or not _ALSO.get(last, frozenset()).isdisjoint(seen) or any(word.startswith(inner) for word in seen)
@@ -282,16 +263,16 @@ class Bindings:
             for name in bound:
                 self._setting.setdefault(name, []).append(source)
 
-    def leaned_on(self, answer: str, apart: Collection[str] = ()) -> list[str]:
-        """Return the cells that `answer` takes names from, directly or through other cells, but not through a name in `apart`.
+    def leaned_on(self, answer: str) -> list[str]:
+        """Return the cells that `answer` takes names from, directly or through other cells.
 
         >>> helper, user = "def h(x): return F.softmax(x)", "def g(x): return h(x)"
         >>> Bindings([helper, user]).leaned_on("def f(x): return g(x)") == [user, helper]
         True
         """
         found: dict[str, None] = {}
-        asked = set(apart)
-        wanted = sorted(bindings(answer)[1] - asked)
+        asked: set[str] = set()
+        wanted = sorted(bindings(answer)[1])
         while wanted:
             asked |= set(wanted)
             new = dict.fromkeys(cell for name in wanted for cell in self._setting.get(name, ()) if cell not in found)
@@ -408,10 +389,8 @@ def _unpickles(tree: ast.AST) -> bool:
             return True
         if isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "weights_only"):
             return True
-        if (
-            isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "load" and len(node.args) > 2
-        ):  # np.load(path, None, True)
-            return True
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "load" and len(node.args) > 2:
+            return True  # np.load(path, None, True)
     writes = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr not in _LOADS}
     return any(
         (isinstance(node, ast.Name) and node.id in modules) or (isinstance(node, ast.Attribute) and node.attr in _PICKLES)
@@ -563,8 +542,5 @@ def _patches(tree: ast.AST) -> bool:
 
 def _root(node: ast.AST) -> str:
     """Return the name at the start of a chain of attributes, or "" if the chain contains a harmless part."""
-    while isinstance(node, ast.Attribute):
-        if node.attr in _HARMLESS:
-            return ""
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    path = _path(node)
+    return path[0] if path and _HARMLESS.isdisjoint(path[1:]) else ""

@@ -3,9 +3,6 @@
 The learner's cells go to the sandbox, which returns their functions' outputs on hidden inputs. These are compared *here*
 with expected values that never leave this process, and score and panel become the grade cell's output. The result is a
 notebook as nbgrader's autograder would have left it, so nbgrader's formgrader, feedback and exporters keep working.
-
-This used to be a preprocessor in nbgrader's `Autograde`, replacing `Execute`. nbgrader converts each notebook twice and
-opens the gradebook nine times for it, which took more than half of the time, so `gradebook` writes the same rows.
 """
 
 import copy
@@ -26,24 +23,13 @@ from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
 from autograder.grading import read_in_child
-from autograder.grading.marking import decide_marks, forbidden_names
+from autograder.grading.marking import decide_marks, forbidden_names, read_submission
 from autograder.grading.marking.credit import credit_for
 from autograder.grading.marking.follow_through import calls, carried, failing_below, only_calls, with_references
 from autograder.grading.marking.forbidden_names import Bindings
 from autograder.grading.marking.misspelt_names import as_meant
 from autograder.grading.marking.needed_cells import to_run
-from autograder.grading.marking.read_submission import (
-    SLOW,
-    Handed,
-    Imports,
-    draw,
-    forget,
-    read_ahead,
-    read_anew,
-    show,
-    text_of,
-    without_absent,
-)  # fmt: skip
+from autograder.grading.marking.read_submission import Handed, Imports, text_of, without_absent
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging import fingerprint
 from autograder.judging.observation import Failure, Observation
@@ -98,7 +84,7 @@ def mark(
     try:
         return _mark(scheme, sandbox, handed, purse, fixed or Fixed(), final=final)
     finally:
-        forget()
+        read_submission.forget()
         fingerprint._weights.cache_clear()  # it caches numbers for each length of a result, and a learner chooses the lengths
 
 
@@ -114,7 +100,7 @@ def _mark(
     budget = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
     whole_s = budget.left_s
     reading = read_in_child.Seconds(read_in_child.READ_S, budget)
-    flags = read_ahead(cells, ours, [text_of(data) for data in files.values()], reading)
+    flags = read_submission.read_ahead(cells, ours, [text_of(data) for data in files.values()], reading)
     drawn: dict[str, tuple[str, ...]] | None = None
 
     def cut() -> str:
@@ -124,10 +110,10 @@ def _mark(
     for attempt in range(ATTEMPTS):  # a worker lost along the way (killed from outside, say) must not cost the learner anything
         lost = sandbox.lost
         rebuilt = rebuild(scheme.released, cells)
-        flags += read_anew(rebuilt.notebook, reading)
+        flags += read_submission.read_anew(rebuilt.notebook, reading)
         told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
-        drawn = draw(rebuilt.pictures, reading) if drawn is None else drawn
-        told += show(rebuilt, drawn)
+        drawn = read_submission.draw(rebuilt.pictures, reading) if drawn is None else drawn
+        told += read_submission.show(rebuilt, drawn)
         marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.label)
         last = attempt == ATTEMPTS - 1
 
@@ -140,7 +126,7 @@ def _mark(
             break
     else:
         marked.flags.append("its sandbox ended each time it was marked: the submission may end it, or something on this machine")
-    marked.flags += [SLOW] if reading.short else []
+    marked.flags += [read_submission.SLOW] if reading.short else []
     marked.page_s = min(reading.left_s, max(PAGE_S, budget.left_s))
     marked.refused.update(fixed.refused)
     marked.cut = cut()
@@ -190,21 +176,16 @@ class Fixed:
     carried: dict[str, Report] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
 
-    def brief(self, name: str) -> Report:
-        """Return the quick report on what the answer to `name` earns by itself."""
+    def report(self, name: str, *, explain: bool = True) -> Report:
+        """Return the report on what the answer to `name` earns by itself: see `Verdict.report`."""
         assert self.found is not None
-        return self.reports[name] if name in self.reports else self.found[name].report(explain=False)
-
-    def own(self, name: str) -> Report:
-        """Return the same report, with the mistake that the answer makes."""
-        assert self.found is not None
-        return self.reports[name] if name in self.reports else self.found[name].report()
+        return self.reports[name] if name in self.reports else self.found[name].report(explain=explain)
 
     def small(self) -> "Fixed":
         """Return a copy without large arrays, to keep until everybody else is marked."""
         if self.found is None:
             return replace(self, visible={name: _small(result) for name, result in self.visible.items()})
-        return replace(self, visible={}, found={}, reports={name: self.own(name) for name in [*self.reports, *self.found]})
+        return replace(self, visible={}, found={}, reports={name: self.report(name) for name in [*self.reports, *self.found]})
 
 
 def _small(result: AnyResult) -> AnyResult:
@@ -231,12 +212,9 @@ def _run_and_mark(
     """Continue from what is `fixed`, step by step, until something has to be asked `again`."""
     notebook = marked.notebook
     run = to_run(scheme.released, notebook)
-    texts, spelt = as_meant(
-        {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)},
-        scheme.hidden.exercises,
-        [cell.source for cell in run if not is_answer(cell)],
-        reading,
-    )
+    answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
+    others = [cell.source for cell in run if not is_answer(cell)]
+    texts, spelt = as_meant(answers, scheme.hidden.exercises, others, reading)
     marked.notes += spelt
     cells, absent = _cells(run, files, texts)
     marked.notes += absent
@@ -258,10 +236,8 @@ def _run_and_mark(
         fixed.refused.update(submission.refused)
         if again():
             return
-        odd = [name for name, verdict in found.items() if verdict.own_alone]
-        fixed.flags = [
-            f"{name} is wrong only on inputs that were drawn for this student: see how it gets its results" for name in odd
-        ]
+        odd = "{} is wrong only on inputs that were drawn for this student: see how it gets its results"
+        fixed.flags = [odd.format(name) for name, verdict in found.items() if verdict.own_alone]
         fixed.lacking = [name for name, result in fixed.visible.items() if decide_marks.lacks_module(result)]
         fixed.found = found
     for cell in run:
@@ -278,14 +254,13 @@ def _run_and_mark(
         if report.carried:
             marked.flags.append(f"{name}: {report.score:g} points with the reference's {', '.join(report.carried)}")
     marked.reports = {
-        name: fixed.carried[name] if name in fixed.carried and fixed.carried[name].carried else fixed.own(name)
+        name: fixed.carried[name] if name in fixed.carried and fixed.carried[name].carried else fixed.report(name)
         for name in [*fixed.reports, *fixed.found]
     }
     _quote(run, marked)
     _name_draws(run, marked)
     for name, cell in checks.items():
         cell.outputs = [_as_output(marked.reports[name])]
-    answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
     in_code = scheme.hidden.in_code
     passed = [name for name, report in marked.reports.items() if report.score > 0 and name in answers and name in in_code]
     marked.notes += [said for name in passed if (said := decide_marks.renamed(in_code[name], answers[name]))]
@@ -314,8 +289,7 @@ def _lacks(name: str, source: str, files: Mapping[str, bytes]) -> str:
 def _quote(run: Sequence[Any], marked: Marked) -> None:
     """Explain a missing answer whose cell stopped, with the cell's error."""
     for cell in run:
-        name = str(grade_id(cell))
-        report = marked.reports.get(name) if is_answer(cell) else None
+        report = marked.reports.get(name := str(grade_id(cell))) if is_answer(cell) else None
         if report is None or report.status != "todo" or not (error := _error(cell)) or error.startswith("NotImplementedError"):
             continue
         kind, _, message = error.partition(": ")
@@ -351,7 +325,8 @@ def _follow_through(
     with references of earlier ones, and what is fixed is never asked again.
     """
     assert fixed.found is not None
-    records, reports = scheme.hidden.in_code, {name: fixed.brief(name) for name in [*fixed.reports, *fixed.found]}
+    records = scheme.hidden.in_code
+    reports = {name: fixed.report(name, explain=False) for name in [*fixed.reports, *fixed.found]}
     leaning, imports = Bindings(cell.source for cell in run), Imports(files)
     answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
     failing = [name for name in records if name in reports and reports[name].score < reports[name].points]

@@ -50,8 +50,8 @@ def needed(always: Iterable[str], theirs: Collection[str], demonstrations: Mappi
     set()
     """
     for source in theirs:
-        names = _used(source)
-        if _IPYTHON.search(source) if names is None else names & _REFLECTIVE or _NAMESPACES.search(source):
+        names = _names(source)
+        if _IPYTHON.search(source) if names is None else names[1] & _REFLECTIVE or _NAMESPACES.search(source):
             return set(demonstrations)
     return supporting([*always, *theirs], demonstrations)
 
@@ -65,32 +65,23 @@ def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[s
     ['a', 'b', 'd']
     """
     sources = list(given)
-    bound = set(vars(builtins)).union(*map(_bound, sources))
-    wanted = set[str]().union(*((_used(source) or set()) for source in sources)) - bound
+    named = {source: _names(source) or (set(), set()) for source in (*sources, *demonstrations.values())}
+    bound = set(vars(builtins)).union(*(named[source][0] for source in sources))
+    wanted = set[str]().union(*(named[source][1] for source in sources)) - bound
     found: set[str] = set()
-    binds = {name: _bound(source) | _changed(source) for name, source in demonstrations.items()}
+    binds = {name: named[source][0] | _changed(source) for name, source in demonstrations.items()}
     while new := {name for name in demonstrations if name not in found and binds[name] & wanted}:
         found |= new
-        wanted |= set[str]().union(*((_used(demonstrations[name]) or set()) for name in new)) - bound
+        wanted |= set[str]().union(*(named[demonstrations[name]][1] for name in new)) - bound
     return found
 
 
-def _used(source: str) -> set[str] | None:
-    """Return the global names that `source` reads, or None if it is not plain Python: IPython also runs `files = !ls` and
-    `who`.
-    """
+def _names(source: str) -> tuple[set[str], set[str]] | None:
+    """Return the global names that `source` binds and reads, or None if it is not plain Python: IPython runs `x = !ls` too."""
     try:
-        return scopes(source)[1]
+        return scopes(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def _bound(source: str) -> set[str]:
-    """Return the global names that `source` binds; empty if it does not parse."""
-    try:
-        return scopes(source)[0]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
 
 
 @functools.lru_cache(KEPT)  # only the lesson's demonstrations, which a class shares, get here

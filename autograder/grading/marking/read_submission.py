@@ -16,6 +16,7 @@ import nbformat
 
 from autograder.grading import read_in_child
 from autograder.grading.marking import forbidden_names
+from autograder.grading.read_in_child import Task
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import pictures, scopes
 from autograder.notebooks.archives import shown
@@ -54,14 +55,13 @@ class Handed:
 
     def cells(self) -> tuple[list[Cell], list[str]]:
         """Return its cells, and what to tell the learner."""
-        told = list(self.notes)
         unreadable, found = self.unreadable, list[Cell]()
         if self.data is not None:
             try:
                 found = parse_script(self.data) if self.script else parse(self.data)
             except UnreadableError as error:
                 unreadable = str(error)
-        told = [*([f"unreadable: {unreadable}"] if unreadable else []), *told]
+        told = [*([f"unreadable: {unreadable}"] if unreadable else []), *self.notes]
         runs = self.modules()
         return found, [*told, *(f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs)]
 
@@ -86,7 +86,8 @@ def read_ahead(
     forget()
     scopes.only(ours)
     sources = [cell.source for cell in cells if cell.kind == "code"]
-    texts = [text for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id) for text in _as_code(cell.source)]
+    prose = [cell.source for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id)]
+    texts = [text for source in prose for text in {source, unfenced(source)}]  # in place of an answer, it may be code
     return _have_parsed([*sources, *modules], [text for text in texts if text not in ours], seconds)
 
 
@@ -108,20 +109,14 @@ def forget() -> None:
 
 def _have_parsed(sources: Sequence[str], texts: Sequence[str], seconds: read_in_child.Seconds | None) -> list[str]:
     sources = [source for source in sources if not scopes.is_told(source)]
-    tasks = [read_in_child.Task(kind, source) for kind in ("scopes", "statements", "names") for source in sources]
-    found = read_in_child.read([*tasks, *(read_in_child.Task("statements", text) for text in texts)], seconds)
-    parsed = {source: found.get(read_in_child.Task("scopes", source)) for source in sources}
+    tasks = [Task(kind, source) for kind in ("scopes", "statements", "names") for source in sources]
+    found = read_in_child.read([*tasks, *(Task("statements", text) for text in texts)], seconds)
+    parsed = {source: found.get(Task("scopes", source)) for source in sources}
     scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
-    scopes.tell_statements({source: found.get(read_in_child.Task("statements", source)) for source in [*sources, *texts]})
-    named = {source: found.get(read_in_child.Task("names", source)) for source in sources}
+    scopes.tell_statements({source: found.get(Task("statements", source)) for source in [*sources, *texts]})
+    named = {source: found.get(Task("names", source)) for source in sources}
     forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
-    slow = any(task not in found for task in tasks)
-    return [SLOW] if slow else []
-
-
-def _as_code(text: str) -> set[str]:
-    """Return the ways to read a text cell that stands in place of an answer."""
-    return {text, unfenced(text)}
+    return [] if all(task in found for task in tasks) else [SLOW]
 
 
 def draw(pasted: Mapping[str, tuple[str, ...]], seconds: read_in_child.Seconds | None = None) -> dict[str, tuple[str, ...]]:
@@ -130,13 +125,12 @@ def draw(pasted: Mapping[str, tuple[str, ...]], seconds: read_in_child.Seconds |
     Pictures that fail are left out, and so are those beyond `pictures.MAX_SHOWN_TOGETHER`, which would make the page too
     large.
     """
-    tasks = [read_in_child.Task("picture", one) for each in pasted.values() for one in each]
-    found = read_in_child.read(tasks, seconds) if tasks else {}
+    found = read_in_child.read([Task("picture", one) for each in pasted.values() for one in each], seconds)
     left, drawn = pictures.MAX_SHOWN_TOGETHER, dict[str, tuple[str, ...]]()
     for name, each in pasted.items():
         kept = []
         for one in each:
-            made = found.get(read_in_child.Task("picture", one))
+            made = found.get(Task("picture", one))
             if made and len(made) <= left:
                 kept.append(made)
                 left -= len(made)

@@ -86,18 +86,13 @@ class MarkScheme:
     @cached_property
     def digest(self) -> str:
         """A hash of everything that marks depend on, including the grader's version: equal schemes give equal marks."""
-        parts = [
-            __version__,
-            "hidden inputs for each student",
-            json.dumps(self.released, sort_keys=True),
-            json.dumps(asdict(self.limits), sort_keys=True),
-        ]
-        parts += [json.dumps(dict(self.references), sort_keys=True), self.follow_through]
-        parts += [json.dumps({name: dict(each) for name, each in self.shares.items()}, sort_keys=True)]
+        shares = {name: dict(each) for name, each in self.shares.items()}
+        data = [json.dumps(each, sort_keys=True) for each in (self.released, asdict(self.limits), dict(self.references), shares)]
+        parts = [__version__, "hidden inputs for each student", *data[:3], self.follow_through, data[3]]
         return hashlib.sha256("\0".join([*parts, self.visible.digest, self.hidden.digest]).encode()).hexdigest()
 
     @cached_property
-    def setup(self) -> "Setup":
+    def setup(self) -> Setup:
         """What its sandboxes must have ready."""
         return setup_for(self.released, self.limits, self.given)
 

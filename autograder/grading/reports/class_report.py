@@ -15,7 +15,7 @@ from typing import Any
 from autograder.authoring.course import Lesson
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading import ledger
-from autograder.grading.gradebook import tables_unwarned
+from autograder.grading.gradebook import has_gradebook, tables_unwarned
 from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.reports.recurring_mistakes import Across, across
@@ -122,7 +122,6 @@ def view(
     scores = [score(row, facts) for row in rows]
     found = {each.id: each for each in exercises}
     held, unexplained, carried = _held(rows, found)
-    slowest = sorted(((row.student, row.seconds) for row in rows), key=lambda pair: -pair[1])[:SLOWEST]
     grades = {name: each.grade for name, each in sorted(facts.items()) if each.grade is not None}
     present = {row.student for row in rows} | set(grades)
     return View(
@@ -147,7 +146,7 @@ def view(
             row.student for row in rows if row.marked_late and not ((known := grades.get(row.student)) and known.late_s > 0)
         ],
         untimed=sum(not grade.timed for grade in grades.values()),
-        slowest=slowest,
+        slowest=[(row.student, row.seconds) for row in sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]],
         refused=_refused(rows),
         rows=rows,
         facts=facts,
@@ -184,11 +183,10 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> t
         mistake = next((each for each in listed if each.id == known), None)
         says = mistake.says if mistake else (known or "").replace("_", " ")
         found.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
-    found.sort(key=lambda each: (-len(each.students), each.exercise, each.id or ""))
-    carried = [
-        Held(name, exercises[name].title if name in exercises else name, None, "", "", who) for name, who in spoiled.items()
-    ]
-    carried.sort(key=lambda each: (-len(each.students), each.exercise))
+    titles = {name: exercises[name].title if name in exercises else name for name in spoiled}
+    carried = [Held(name, titles[name], None, "", "", students) for name, students in spoiled.items()]
+    for each in (found, carried):
+        each.sort(key=lambda held: (-len(held.students), held.exercise, held.id or ""))
     return [each for each in found if each.id], [each for each in found if not each.id], carried
 
 
@@ -267,8 +265,7 @@ def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View
     api = nbgrader_api(root)
     roster = read(root)
     facts = {each.id: Facts(each.name, each.section, each.marker) for each in roster.students.values()}
-    url = api.coursedir.db_url
-    if not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists():
-        with tables_unwarned(), Tables(url, api.course_id) as book:
+    if has_gradebook(api.coursedir.db_url):
+        with tables_unwarned(), Tables(api.coursedir.db_url, api.course_id) as book:
             facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)
     return view(graded, lesson.title, lesson.exercises(), facts, across(root, earlier))

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import SYMBOL, WORD
-from autograder.grading.reports.class_report import View, score
+from autograder.grading.reports.class_report import Facts, View, score
 from autograder.grading.reports.templates import template
 from autograder.notebooks.html_page import POLICY
 
@@ -24,21 +24,21 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
     base, assignment = formgrader.rstrip("/"), quote(shown.assignment, safe="")
 
     def link(student: str) -> str:
-        facts = shown.facts.get(student)
-        known = facts.grade.submission if facts and facts.grade else ""
-        page = f"manage_students/{quote(student, safe='')}/{assignment}"
-        return f"{base}/submissions/{quote(known, safe='')}/" if known else f"{base}/{page}"
+        grade = shown.facts.get(student, Facts()).grade
+        if grade and grade.submission:
+            return f"{base}/submissions/{quote(grade.submission, safe='')}/"
+        return f"{base}/manage_students/{quote(student, safe='')}/{assignment}"
 
     def full_name(student: str) -> str:
-        facts = shown.facts.get(student)
-        return f"{facts.name} {student}" if facts and facts.name else student
+        name = shown.facts.get(student, Facts()).name
+        return f"{name} {student}" if name else student
 
     names = Counter(facts.name for facts in shown.facts.values())
 
     def called(student: str) -> str:
         """Return the student's name if nobody else has it, otherwise name and id."""
-        facts = shown.facts.get(student)
-        return facts.name if facts and facts.name and names[facts.name] == 1 else full_name(student)
+        name = shown.facts.get(student, Facts()).name
+        return name if name and names[name] == 1 else full_name(student)
 
     return template("class_report.html").render(
         shown=shown,

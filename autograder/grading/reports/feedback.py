@@ -138,7 +138,6 @@ class Pages:
             late=lateness(grade),
             platform_late=marked_late and grade.late_s <= 0,
             letter=_letter(self._contact, self._title, student, [row for row in rows if row.lost]),
-            lost=any(row.lost for row in rows),
             notes=notes,
             most_said=MOST_SAID,
             crowded=len(made) < len(set(wanted)),

@@ -36,10 +36,9 @@ def pack(root: Path, assignment: str, source: Path, students: list[str]) -> Pack
     if not source.exists():
         raise CourseError(f"expected the download that you collected at {source}, found none.")
     api, roster = nbgrader_api(root), roster_of(root)
-    known = {**known_students(api.coursedir.db_url), **roster.by_platform_id()}
-    intake = survey(source, assignment, known, roster.by_name())
-    hits = {**{student: beside[0] for student, beside in intake.beside.items()}, **intake.taken}
-    out, left_out, pages = root / FOLDER / f"{assignment}_feedback.zip", [], 0
+    intake = survey(source, assignment, known_students(api.coursedir.db_url, roster), roster.by_name())
+    hits = {student: beside[0] for student, beside in intake.beside.items()} | intake.taken
+    out, left_out = root / FOLDER / f"{assignment}_feedback.zip", []
     out.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for student in students:
@@ -47,14 +46,13 @@ def pack(root: Path, assignment: str, source: Path, students: list[str]) -> Pack
             page = place(api.coursedir, "feedback", student, assignment)
             if name is None or not page.is_file():
                 left_out.append(student)
-                continue
-            archive.write(page, name)
-            pages += 1
-    if not pages:
+            else:
+                archive.write(page, name)
+    if len(left_out) == len(students):
         raise CourseError(
             f"expected the work of the graded students in {source}, found none. Is it the download of {assignment}?"
         )
-    return Packed(out, pages, tuple(left_out))
+    return Packed(out, len(students) - len(left_out), tuple(left_out))
 
 
 def name_for(hit: Hit, assignment: str) -> str | None:

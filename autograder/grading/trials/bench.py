@@ -25,8 +25,7 @@ from autograder.sandbox import Limits, choose_tier
 
 
 def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -> dict[str, Any]:
-    """Time both graders on a class of `students`. Returns wall and CPU seconds, ratios (plain / ours), and whether scores
-    agree.
+    """Time both graders on a class of `students`. Returns wall and CPU seconds, ratios (plain / ours), whether scores agree.
 
     With `feedback` both also write their feedback pages. Raises CourseError if one of them fails.
     """

@@ -95,7 +95,9 @@ def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:
         with scheme.setup.sandbox(tier) as sandbox:
             for answer in answers:
                 if answer.lesson == lesson:
-                    yield _told(answer, _report(answer, scheme, sandbox, name))
+                    report = _report(answer, scheme, sandbox, name)
+                    said = report.score, report.headline, report.advice, report.detail, report.recorded
+                    yield Told(answer, outcome_of(report), *said)
 
 
 def _report(answer: Labelled, scheme: MarkScheme, sandbox: box.Sandbox, name: str) -> Report:
@@ -108,11 +110,6 @@ def _report(answer: Labelled, scheme: MarkScheme, sandbox: box.Sandbox, name: st
         if is_answer(cell) and cell is not cells[0]:
             cell.source = scheme.references.get(str(grade_id(cell)), cell.source)
     return mark(scheme, sandbox, nbformat.writes(notebook).encode()).reports[answer.exercise]
-
-
-def _told(answer: Labelled, report: Report) -> Told:
-    outcome = outcome_of(report)
-    return Told(answer, outcome, report.score, report.headline, report.advice, report.detail, report.recorded)
 
 
 def outcome_of(report: Report) -> str:

@@ -11,7 +11,7 @@ import inspect
 import io
 import tempfile
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,7 @@ _PASTEABLE = {"np", "torch", "math", "F"}
 
 
 def run(folder: Path | None, *, unsafe: bool = False) -> tuple[ClassReport, dict[str, float]]:
-    """Make the class in `folder` (default: a temporary one) and grade it. Returns the report and the score each student
-    deserves.
-    """
+    """Make and grade the class in `folder` (default: a temporary one). Returns the report and each student's deserved score."""
     if folder is not None:
         return _run(folder.resolve(), unsafe)
     with tempfile.TemporaryDirectory(prefix="attn-demo-") as temporary:
@@ -55,7 +53,7 @@ def _run(folder: Path, unsafe: bool) -> tuple[ClassReport, dict[str, float]]:
         raise CourseError(f"expected a folder without a class in it, but {folder}/course exists. Choose another --folder.")
     root = folder / "course"
     course_copy.make(root, [lesson])
-    expected = make_class(root, lesson)
+    expected = _make_class(root, lesson)
     return grade_assignment(root, lesson.name, unsafe=unsafe), expected
 
 
@@ -69,26 +67,29 @@ def _lesson() -> Lesson:
     return found
 
 
-def make_class(root: Path, lesson: Lesson) -> dict[str, float]:
+def _make_class(root: Path, lesson: Lesson) -> dict[str, float]:
     """Write eight submissions below `root/submitted`, and return the score each student deserves."""
     exercises = lesson.in_code()
     total = round(sum(e.points for e in lesson.exercises()), 2)
     last = exercises[-1]  # nothing else builds on the last exercise, so breaking it costs exactly its points
     signature = f"def {last.id}(*arguments, **named):\n    "
-    broken: dict[str, Callable[[Any], None]] = {
-        "loops_forever": lambda nb: set_answer(nb, last.id, signature + "while True:\n        pass"),
-        "fails_at_import": lambda nb: set_answer(nb, last.id, f"import a_module_nobody_has\n\n{signature}return 1"),
-        "lost_a_cell": lambda nb: nb.cells.remove(_answer(nb, last.id)),
-        "exits": lambda nb: set_answer(nb, last.id, "import os\n\n" + signature + "os._exit(0)"),
+    broken = {
+        "loops_forever": signature + "while True:\n        pass",
+        "fails_at_import": f"import a_module_nobody_has\n\n{signature}return 1",
+        "exits": "import os\n\n" + signature + "os._exit(0)",
     }
-    expected = {name: round(total - last.points, 2) for name in broken}
-    for name, change in broken.items():
-        submit(root, lesson, name, _changed(perfect(root, lesson), change))
-    submit(root, lesson, "perfect", perfect(root, lesson))
-    submit(root, lesson, "duplicated_a_cell", _changed(perfect(root, lesson), _duplicate(last.id)))
-    submit(root, lesson, "blank", read_release(root, lesson.name))
+    for name, source in broken.items():
+        submit(root, lesson, name, set_answer(perfect(root, lesson), last.id, source))
+    lost, doubled = perfect(root, lesson), perfect(root, lesson)
+    lost.cells.remove(_answer(lost, last.id))
+    again = copy.deepcopy(cell := _answer(doubled, last.id))
+    again.id = f"{last.id}-copy"  # as JupyterLab does; the grade_id in its metadata is what is duplicated
+    doubled.cells.insert(doubled.cells.index(cell) + 1, again)
     mistaken, deserved = _with_misconceptions(root, lesson, exercises)
-    submit(root, lesson, "misconceptions", mistaken)
+    whole = {"perfect": perfect(root, lesson), "duplicated_a_cell": doubled, "blank": read_release(root, lesson.name)}
+    for name, notebook in {"lost_a_cell": lost, **whole, "misconceptions": mistaken}.items():
+        submit(root, lesson, name, notebook)
+    expected = {name: round(total - last.points, 2) for name in [*broken, "lost_a_cell"]}
     return {**expected, "perfect": total, "duplicated_a_cell": total, "blank": 0.0, "misconceptions": deserved}
 
 
@@ -124,8 +125,7 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: Sequence[Exercis
         again = {**namespace}
         for other in failing[:place]:
             exec(sources[other], again)
-        own = next(cell.source for cell in notebook.cells if is_answer(cell) and grade_id(cell) == name)
-        exec(own, again)
+        exec(_answer(notebook, name).source, again)
         share = SHARE[settings().follow_through]
         scores[name] = max(scores[name], round(share * grade_here(records[name], again[name]).score, 2))
     deserved = sum(scores.values()) + sum(each.points for each in lesson.exercises() if isinstance(each, Prediction))
@@ -153,23 +153,9 @@ def _answer(notebook: Any, name: str) -> Any:
     return next(cell for cell in notebook.cells if is_answer(cell) and grade_id(cell) == name)
 
 
-def set_answer(notebook: Any, name: str, source: str) -> None:
-    """Write `source` into the answer cell `name`."""
+def set_answer(notebook: Any, name: str, source: str) -> Any:
+    """Write `source` into the answer cell `name` of `notebook`, and return the notebook."""
     _answer(notebook, name).source = source
-
-
-def _duplicate(name: str) -> Callable[[Any], None]:
-    def change(notebook: Any) -> None:
-        cell = _answer(notebook, name)
-        again = copy.deepcopy(cell)
-        again.id = f"{name}-copy"  # as JupyterLab does; the grade_id in its metadata is what is duplicated
-        notebook.cells.insert(notebook.cells.index(cell) + 1, again)
-
-    return change
-
-
-def _changed(notebook: Any, change: Callable[[Any], None]) -> Any:
-    change(notebook)
     return notebook
 
 
