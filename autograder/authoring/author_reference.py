@@ -34,27 +34,23 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
     yield "```"
     yield ""
     yield from _text(thing)
-    for method, function in _methods(thing):
-        shown = [each for each in inspect.signature(function).parameters.values() if each.name != "self"]
-        yield f"- `{method}({', '.join(_parameter(each) for each in shown)})`. {_first_line(function)}"
+    for name, function in vars(thing).items() if thing is autograder.Draw else ():  # which a case's `make` calls
+        if inspect.isfunction(function) and not name.startswith("_"):
+            _self, *shown = inspect.signature(function).parameters.values()
+            text = re.split(r"\n\s*\n|>>>", inspect.getdoc(function) or "")[0]
+            yield f"- `{name}({', '.join(map(_parameter, shown))})`. {' '.join(text.split())}"
     yield ""
 
 
 def _call(name: str, thing: Any) -> Iterator[str]:
     shown = [_parameter(each) for each in inspect.signature(thing).parameters.values()]
     line = f"{name}({', '.join(shown)})"
-    if len(line) <= 88:
-        yield line
-        return
-    yield f"{name}("
-    yield from (f"    {each}," for each in shown)
-    yield ")"
+    yield from [line] if len(line) <= 88 else [f"{name}(", *(f"    {each}," for each in shown), ")"]
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
     """Return a parameter's name, type and default, without the types' modules."""
-    text = _MODULE.sub("", str(parameter))
-    return text.replace("<factory>", "...")
+    return _MODULE.sub("", str(parameter)).replace("<factory>", "...")
 
 
 def _text(thing: Any) -> Iterator[str]:
@@ -71,14 +67,3 @@ def _text(thing: Any) -> Iterator[str]:
     if example:
         yield "```"
     yield ""
-
-
-def _methods(thing: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the public methods of `Draw`, which a case's `make` calls."""
-    if thing is autograder.Draw:
-        yield from (pair for pair in vars(thing).items() if not pair[0].startswith("_") and inspect.isfunction(pair[1]))
-
-
-def _first_line(function: Any) -> str:
-    text = re.split(r"\n\s*\n|>>>", inspect.getdoc(function) or "")[0]
-    return re.sub(r"\s+", " ", text).strip()

@@ -19,13 +19,15 @@ import textwrap
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from autograder.authoring import excerpts, site_docs
-from autograder.authoring.course import CourseError, Lesson, course_root, lessons, settings
+from autograder.authoring.course import CourseError, Lesson, course_root, lesson_at, lessons, settings
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.authoring.workload import COMPARE
 from autograder.diagnosis.panel import HINT
@@ -33,26 +35,6 @@ from autograder.judging.records import AnyRecord, hints_of
 from autograder.notebooks import lesson_names
 from autograder.notebooks.roles import INSTALL, NEXT, exercise_of, grade_id, is_answer, is_figure
 from autograder.packs import pack_file
-
-
-@dataclass(frozen=True)
-class Additions:
-    """What another module adds to the pages: a folder of static files, the names of style sheets and module scripts in it, and
-    markup.
-
-    `exercise` gets a lesson, an answer cell, and the cell's task and hints as MyST text, and returns the text to put on the
-    page instead. `given` does the same for a given cell, with its code and outputs. `intro` returns the text below a
-    lesson's title. `live` names the lessons whose exercises are answered on their pages.
-    """
-
-    static: Path
-    styles: tuple[str, ...]
-    scripts: tuple[str, ...]
-    exercise: Callable[[Lesson, Any, Sequence[str]], str]
-    intro: Callable[[Lesson], str]
-    given: Callable[[Lesson, Any, Sequence[str]], str] = lambda _lesson, _cell, parts: "\n\n".join(parts)
-    live: frozenset[str] = frozenset()
-
 
 NEEDS = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo", "sphinx_copybutton": "sphinx-copybutton"}
 FENCE = "`" * 8  # longer than any run of backticks in a lesson
@@ -73,15 +55,36 @@ PAGE_WIDTH = 92  # characters of code on a page of the book
 _SHOWN = "shown"  # in a wheel's course: outputs of each lesson's cells, without answers (see hatch_build.py)
 
 
+def _together(_cell: Any, parts: Sequence[str]) -> str:
+    return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What another module adds to the pages: a folder of static files, style sheets and module scripts in it, and markup.
+
+    `live` names the lessons whose exercises are answered on their pages. There, `exercise` gets an answer cell, and its task
+    and hints as MyST text, and returns the text to put on the page instead. `given` does the same for a given cell, with its
+    code and outputs. `intro` returns the text below any lesson's title.
+    """
+
+    static: Path = _STATIC
+    styles: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    exercise: Callable[[Any, Sequence[str]], str] = _together
+    intro: Callable[[Lesson], str] = lambda _lesson: ""
+    given: Callable[[Any, Sequence[str]], str] = _together
+    live: frozenset[str] = frozenset()
+
+
 def chapters() -> tuple[Lesson, ...]:
     """Return the lessons that can be read: all of them in a clone, otherwise the released ones."""
-    released = [folder / f"{folder.name}.ipynb" for folder in lesson_names.folders(course_root() / "release")]
-    named = [(lesson_names.parse(path.stem), path) for path in released]
-    return lessons() or tuple(Lesson(name.chapter, name.slug, path, name.workshop) for name, path in named if name)
+    folders = lesson_names.folders(course_root() / "release")
+    return lessons() or tuple(lesson_at(folder / f"{folder.name}.ipynb") for folder in folders)
 
 
 def build(
-    lessons: Sequence[Lesson], folder: Path, additions: Additions | None = None, *, repository: str = "", address: str = ""
+    lessons: Sequence[Lesson], folder: Path, additions: Additions = Additions(), *, repository: str = "", address: str = ""
 ) -> list[Path]:
     """Write the site into `folder` and return its pages, the start page last.
 
@@ -100,38 +103,31 @@ def build(
         source = Path(scratch) / "source"
         source.mkdir()
         names = [lesson.name for lesson in lessons]
-        for lesson in lessons:
-            text = _page(lesson, additions) + _workshops(lesson, names)
-            (source / f"{lesson.name}.md").write_text(text, encoding="utf-8")
-        linked = {name for path in sorted(source.glob("*.md")) for name in _BESIDE.findall(path.read_text(encoding="utf-8"))}
+        texts = {lesson.name: _page(lesson, additions) + _workshops(lesson, names) for lesson in lessons}
+        linked = {name for text in texts.values() for name in _BESIDE.findall(text)}
         for name in sorted(linked):  # pages of the course that lessons link to, such as an appendix
             text = (course_root() / f"{name}.md").read_text(encoding="utf-8")
-            (source / f"{name}.md").write_text(_LESSON.sub(r"](\1.md)", text), encoding="utf-8")
+            texts[name] = _LESSON.sub(r"](\1.md)", text)
             names.append(name)
-        for path in source.glob("*.md"):
-            path.write_text(_BESIDE.sub(r"](\1.md", path.read_text(encoding="utf-8")), encoding="utf-8")
+        texts = {name: _BESIDE.sub(r"](\1.md", text) for name, text in texts.items()}
         answers = (course_root() / "source").is_dir()
         docs = course_root().parent / "docs"
         about = site_docs.pages(docs, repository)
         for picture in site_docs.pictures(docs):
             shutil.copyfile(picture, source / picture.name)
-        for name, text in about.items():
+        entries = {lesson.name: _entry(lesson, additions.live) for lesson in lessons}
+        start = _index(names, title, entries, answers=answers, live=bool(additions.live), about=site_docs.in_order(about))
+        for name, text in {**texts, **about, "index": start}.items():
             (source / f"{name}.md").write_text(text, encoding="utf-8")
-        live = additions.live if additions else frozenset[str]()
-        entries = {lesson.name: _entry(lesson, live) for lesson in lessons}
-        (source / "index.md").write_text(
-            _index(names, title, entries, answers=answers, live=additions is not None, about=site_docs.in_order(about)),
-            encoding="utf-8",
-        )
         _sphinx(source, folder, Path(scratch) / "doctrees", title, additions, address)
         names += about
-    for name in (*names, "index"):  # in a table with row names, the corner cell is not a header
-        page = folder / f"{name}.html"
+    pages = [folder / f"{name}.html" for name in (*names, "index")]
+    for page in pages:  # in a table with row names, the corner cell is not a header
         page.write_text(page.read_text(encoding="utf-8").replace(_CORNER, "<td></td>"), encoding="utf-8")
-    return [folder / f"{name}.html" for name in (*names, "index")]
+    return pages
 
 
-def _sphinx(source: Path, folder: Path, doctrees: Path, title: str, additions: Additions | None, address: str) -> None:
+def _sphinx(source: Path, folder: Path, doctrees: Path, title: str, additions: Additions, address: str) -> None:
     """Run Sphinx on MyST text. Raises CourseError for any warning."""
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -148,8 +144,7 @@ def _sphinx(source: Path, folder: Path, doctrees: Path, title: str, additions: A
         raise CourseError(f"attn book: expected lessons that make pages without a warning, got:\n{wrong[:2000]}")
 
 
-def _settings(title: str, additions: Additions | None, address: str) -> dict[str, Any]:
-    added = additions or Additions(_STATIC, (), (), lambda *_: "", lambda _: "")
+def _settings(title: str, added: Additions, address: str) -> dict[str, Any]:
     return {
         "project": title,
         "html_title": title,
@@ -179,7 +174,8 @@ def _settings(title: str, additions: Additions | None, address: str) -> dict[str
 
 def setup(app: Any) -> dict[str, Any]:
     """Register this module as a Sphinx extension: formulas become MathML, which KaTeX draws where scripts run."""
-    app.add_html_math_renderer("mathml", (_inline_maths, None), (_display_maths, None))
+    inline, block = (partial(_put_maths, display=kind) for kind in ("inline", "block"))
+    app.add_html_math_renderer("mathml", (inline, None), (block, None))
     app.connect("html-page-context", _lead_along_the_core_path)
     app.connect("html-page-context", _describe)
     excerpts.setup(app)
@@ -224,15 +220,7 @@ def card_tags(title: str, text: str, page: str, address: str) -> str:
     return f'<meta name="description" content="{html.escape(text, quote=True)}">' + "".join(tags)
 
 
-def _inline_maths(writer: Any, node: Any) -> None:
-    _put_maths(writer, node, "inline")
-
-
-def _display_maths(writer: Any, node: Any) -> None:
-    _put_maths(writer, node, "block")
-
-
-def _put_maths(writer: Any, node: Any, display: str) -> None:
+def _put_maths(writer: Any, node: Any, *, display: str) -> None:
     from docutils.nodes import SkipNode
     from latex2mathml.converter import convert
 
@@ -264,31 +252,21 @@ def _index(
 
     `entries` maps lesson names to their entries. `live` says that exercises which need only NumPy run on their pages.
     """
-    with_core = {
-        lesson_names.chapter_of(name) for name in names if lesson_names.parse(name) and not lesson_names.is_workshop(name)
-    }
-    below = {name for name in names if _is_below(name, with_core)}
+    numbered = [name for name in names if lesson_names.parse(name)]
+    with_core = {lesson_names.chapter_of(name) for name in numbered if not lesson_names.is_workshop(name)}
+    below = {name for name in numbered if lesson_names.is_workshop(name) and lesson_names.chapter_of(name) in with_core}
     contents, listed = "\n".join(name for name in names if name not in below), "\n".join(about)
     items = [textwrap.indent(f"- {entries.get(name, f'[]({name}.md)')}", "  " if name in below else "") for name in names]
     shown = "\n".join(items)
-    folded = (
-        "Drawing code, hints and solutions are folded: try an exercise first."
-        if answers
-        else "Drawing code and hints are folded."
-    )
+    folded = "code, hints and solutions are folded: try an exercise first" if answers else "code and hints are folded"
     return (
-        f"# {title}\n\nYou can read every lesson here with its results. {folded} "
+        f"# {title}\n\nYou can read every lesson here with its results. Drawing {folded}. "
         + ("Where a lesson runs in the browser, you can answer its exercises on its page. " if live else "")
         + f"To work in {'the others' if live else 'the lessons'} on your own machine, open them with `attn lab`."
         + (" The core path is a complete course; the indented pages are workshops to choose from." if below else "")
         + f"\n\n```{{toctree}}\n:hidden:\n:titlesonly:\n\n{contents}\n```\n\n{shown}\n"
         + (f"\n```{{toctree}}\n:caption: About the course\n:titlesonly:\n\n{listed}\n```\n" if about else "")
     )
-
-
-def _is_below(name: str, with_core: Collection[str]) -> bool:
-    """Return whether the page is a workshop listed below its chapter's core notebook."""
-    return bool(lesson_names.parse(name)) and lesson_names.is_workshop(name) and lesson_names.chapter_of(name) in with_core
 
 
 def _workshops(lesson: Lesson, names: Sequence[str]) -> str:
@@ -298,7 +276,7 @@ def _workshops(lesson: Lesson, names: Sequence[str]) -> str:
     return f"\n**Workshops of this chapter**\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n" if beside else ""
 
 
-def _page(lesson: Lesson, additions: Additions | None) -> str:
+def _page(lesson: Lesson, additions: Additions) -> str:
     """Return the lesson as MyST text. Raises CourseError if it was never built."""
     source = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
     shown = course_root() / _SHOWN / f"{lesson.name}.json"
@@ -312,18 +290,13 @@ def _page(lesson: Lesson, additions: Additions | None) -> str:
     if shown.exists():
         text = _filled(text, json.loads(shown.read_text(encoding="utf-8")))
     cells = nbformat.reads(text, as_version=4).cells
-
-    def around(cell: Any, task: Sequence[str]) -> str:
-        return additions.exercise(lesson, cell, task) if additions else "\n\n".join(task)
-
-    def beside(cell: Any, parts: Sequence[str]) -> str:
-        return additions.given(lesson, cell, parts) if additions else "\n\n".join(parts)
-
+    live = lesson.name in additions.live
+    around, beside = (additions.exercise, additions.given) if live else (_together, _together)
     parts = [_cell(cell, records, around, beside, solved=not shown.exists()) for cell in cells]
     text = "\n\n".join(part for part in parts if part)
-    if additions and lesson.name in additions.live:
+    if live:
         text = _FOR_SITE.sub(lambda match: match[1].strip(), text)
-    if additions and (intro := additions.intro(lesson)):
+    if intro := additions.intro(lesson):
         text = re.sub(r"^# .+$", lambda title: f"{title[0]}\n\n{intro}", text, count=1, flags=re.MULTILINE)
     return re.sub(r"^# +", f"# {lesson.label} ", text, count=1, flags=re.MULTILINE) + "\n"
 
@@ -364,10 +337,8 @@ def _cell(
     name = grade_id(cell)
     if is_answer(cell):
         record = records.get(str(name))
-        hints = [
-            _folded(f"Hint {i}: {HINT[i - 1].lower()}", hint, "hint")
-            for i, hint in enumerate(hints_of(record) if record else (), 1)
-        ]
+        given = zip(HINT, hints_of(record) if record else (), strict=False)
+        hints = [_folded(f"Hint {i}: {word.lower()}", hint, "hint") for i, (word, hint) in enumerate(given, 1)]
         if not solved:
             return around(cell, [_code(cell.source), *hints])
         lines = [line for line in injected(cell).splitlines() if line.strip() not in (BEGIN, END)]
@@ -401,18 +372,15 @@ def _code(source: str) -> str:
 def _outputs(cell: Any) -> list[str]:
     """Return what the cell printed and showed, as HTML to insert unchanged."""
     out: list[str] = []
-    printed = ""
-    for output in cell.get("outputs", []):
-        if output.output_type == "stream":
-            printed += output.text
-            continue
-        if printed:
-            out, printed = [*out, _text(printed)], ""
-        if output.output_type == "error":
-            out.append(_text(f"{output.ename}: {output.evalue}"))
-        elif made := _shown(output.data):
-            out.append(f"{FENCE}{{raw}} html\n{made}\n{FENCE}")
-    return [*out, _text(printed)] if printed else out
+    for kind, outputs in groupby(cell.get("outputs", []), key=lambda output: output.output_type):
+        if kind == "stream":
+            printed = "".join(output.text for output in outputs)
+            out += [_text(printed)] if printed else []
+        elif kind == "error":
+            out += [_text(f"{output.ename}: {output.evalue}") for output in outputs]
+        else:
+            out += [f"{FENCE}{{raw}} html\n{made}\n{FENCE}" for output in outputs if (made := _shown(output.data))]
+    return out
 
 
 def _shown(data: Any) -> str:
@@ -438,8 +406,7 @@ def _text(printed: str) -> str:
 def _printed(text: str) -> str:
     """Return the CSS classes for printed text.
 
-    Columns must not wrap on a narrow page, unlike sentences. Lines that are too long for a desktop page don't count as
-    columns.
+    Columns must not wrap on a narrow page, unlike sentences and lines that are too long for a desktop page.
     """
     columns = _COLUMNS.search(text) and max(map(len, text.splitlines())) <= PAGE_WIDTH
     return "printed aligned" if columns else "printed"

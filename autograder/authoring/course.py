@@ -11,7 +11,7 @@ import re
 import sys
 import types
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import metadata
@@ -69,7 +69,6 @@ class Lesson:
 
     @property
     def parts(self) -> LessonName:
-        """The parts of its name."""
         return LessonName(self.number, self.workshop, self.slug)
 
     @property
@@ -85,10 +84,7 @@ class Lesson:
         """The lesson's front matter. Raises CourseError if it is wrong."""
         from autograder.authoring import front_matter  # a learner's check doesn't need it
 
-        try:
-            stated = front_matter.read(self.path)
-        except front_matter.FrontMatterError as error:
-            raise CourseError(str(error)) from None
+        stated = front_matter.read(self.path)
         if stated.kind and (stated.kind == "workshop") != bool(self.workshop):
             wanted = "workshop" if self.workshop else "core"
             raise CourseError(f"{self.path}: expected `kind: {wanted}` for the name {self.label}, got `kind: {stated.kind}`.")
@@ -100,13 +96,14 @@ class Lesson:
 
         Raises CourseError if there is neither.
         """
-        if not self.workshop or _is_module(course_root() / "exercises", self.slug):
+        own = course_root() / "exercises" / self.slug
+        if not self.workshop or own.with_suffix(".py").exists() or own.is_dir():
             return self.slug
         core = core_of(self.number)
         if core is None:
             raise CourseError(
-                f"lesson {self.name}: expected exercises in {course_root() / 'exercises' / self.slug}, or a core notebook "
-                f"{self.number:02d}_….md whose exercises it shares; found neither."
+                f"lesson {self.name}: expected exercises in {own}, or a core notebook {self.number:02d}_….md whose exercises "
+                "it shares; found neither."
             )
         return core.slug
 
@@ -143,7 +140,7 @@ class Lesson:
         declared, own = self.exercises(), settings()
         try:
             shares.check_names(self.parts, declared, own.points, own.keeps)
-        except shares.SharesError as error:
+        except ValueError as error:
             raise CourseError(f"{course_root() / FILE}: {error}") from None
         return shares.shares_of(self.parts, declared, own.keeps)
 
@@ -227,14 +224,10 @@ def installed_courses() -> tuple[Path, ...]:
 
     A wheel holds what a learner gets (the releases and the pages that they link to), but no lesson texts and no answers.
     """
-    found: dict[Path, None] = {}
-    for announced in metadata.entry_points(group=INSTALLED):
-        spec = importlib.util.find_spec(announced.value)
-        for place in (spec.submodule_search_locations or []) if spec else []:
-            home = next((folder for folder in _around(Path(place)) if (folder / FILE).is_file()), None)
-            if home is not None:
-                found[home.resolve()] = None
-    return tuple(found)
+    specs = [importlib.util.find_spec(announced.value) for announced in metadata.entry_points(group=INSTALLED)]
+    places = [Path(place) for spec in specs if spec for place in spec.submodule_search_locations or ()]
+    homes = [next((folder for folder in _around(place) if (folder / FILE).is_file()), None) for place in places]
+    return tuple(dict.fromkeys(home.resolve() for home in homes if home))
 
 
 def learners_course() -> Path:
@@ -246,13 +239,13 @@ def learners_course() -> Path:
         return course_root()
     except CourseError:
         found = installed_courses()
-        if len(found) == 1 and "ATTN_COURSE" not in os.environ:
-            return found[0]
         if len(found) > 1:
             several = ", ".join(map(str, found))
             raise CourseError(f"several courses are installed. Say which one, by ATTN_COURSE=FOLDER: {several}.") from None
         if "ATTN_COURSE" in os.environ:
             raise
+        if found:
+            return found[0]
         raise CourseError(
             f"expected a course, found none in {Path.cwd()} or above, and none that is installed.\n"
             "Go to the folder of its clone, or install its package with pip."
@@ -266,12 +259,9 @@ def settings() -> "Settings":
 
 @functools.lru_cache(maxsize=8)
 def _settings(path: Path, _modified: int) -> "Settings":
-    from autograder.authoring.settings import SettingsError, read  # a learner's check doesn't need it
+    from autograder.authoring.settings import read  # a learner's check doesn't need it
 
-    try:
-        return read(path)
-    except SettingsError as error:
-        raise CourseError(str(error)) from None
+    return read(path)
 
 
 def references_folder() -> Path:
@@ -280,9 +270,7 @@ def references_folder() -> Path:
 
 
 def given_folders() -> tuple[Path, ...]:
-    """Return the folders of the given packages, which released cells and the sandbox may import. Raises CourseError if one is
-    missing.
-    """
+    """Return the folders of given packages, which released cells and the sandbox may import. Raises CourseError without one."""
     folders = tuple(course_root() / name for name in settings().given)
     if missing := next((folder for folder in folders if not folder.is_dir()), None):
         raise CourseError(
@@ -306,17 +294,28 @@ def given_here() -> tuple[Path, ...]:
 
 def lessons() -> tuple[Lesson, ...]:
     """Return all lessons in order: each chapter's core, then its workshops. Raises CourseError for a wrong or repeated name."""
-    found = []
-    for path in sorted((course_root() / "lessons").glob("*.md"), key=lambda path: path.stem):
-        name = lesson_names.parse(path.stem)
-        if name is None:
-            raise CourseError(f"{path}: expected a name like 01_soft_lookup.md or 01b_a_river.md. Rename the file.")
-        found.append(Lesson(name.chapter, name.slug, path, name.workshop))
+    found = [lesson_at(path) for path in sorted((course_root() / "lessons").glob("*.md"), key=lambda path: path.stem)]
     for label, count in Counter(lesson.label for lesson in found).items():
         if count > 1:
             twice = [lesson.path.name for lesson in found if lesson.label == label]
             raise CourseError(f"expected one lesson {label}, found {' and '.join(twice)}. Rename one of them.")
     return tuple(found)
+
+
+def lesson_at(path: Path) -> Lesson:
+    """Return the lesson in the file at `path`. Raises CourseError if the file is not named like a lesson."""
+    name = lesson_names.parse(path.stem)
+    if name is None:
+        raise CourseError(f"{path}: expected a name like 01_soft_lookup.md or 01b_a_river.md. Rename the file.")
+    return Lesson(name.chapter, name.slug, path, name.workshop)
+
+
+def by_chapter(lessons: Iterable[Lesson]) -> dict[int, list[Lesson]]:
+    """Return the lessons of each chapter, in order."""
+    chapters: dict[int, list[Lesson]] = {}
+    for lesson in lessons:
+        chapters.setdefault(lesson.number, []).append(lesson)
+    return chapters
 
 
 def core_of(number: int) -> Lesson | None:
@@ -332,11 +331,8 @@ def workshops_of(number: int) -> tuple[Lesson, ...]:
 def shared_out(chapter: Sequence[Lesson]) -> list[str]:
     """Return what is wrong with how a chapter's notebooks share its exercises: checked by none of them, or by two."""
     problems = []
-    by_module: dict[str, list[Lesson]] = {}
-    for lesson in chapter:
-        if lesson.shares_exercises:
-            by_module.setdefault(lesson.exercises_slug, []).append(lesson)
-    for slug, sharing in by_module.items():
+    for slug in dict.fromkeys(lesson.exercises_slug for lesson in chapter if lesson.shares_exercises):
+        sharing = [lesson for lesson in chapter if lesson.exercises_slug == slug and lesson.shares_exercises]
         where = f"course/exercises/{slug}"
         for exercise in sharing[0].declared_exercises():
             homes = [lesson.label for lesson in sharing if exercise.id in lesson.checked]
@@ -370,10 +366,6 @@ def find_lessons(word: str) -> tuple[Lesson, ...]:
     if not found:
         raise CourseError(f"expected a chapter, got {word!r}: there is no lesson {word[:-1]}.")
     return found
-
-
-def _is_module(folder: Path, name: str) -> bool:
-    return (folder / f"{name}.py").exists() or (folder / name).is_dir()
 
 
 def did_you_mean(word: str, options: Sequence[str]) -> str:

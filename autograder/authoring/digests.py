@@ -9,7 +9,7 @@ import functools
 import hashlib
 import io
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import autograder
@@ -26,30 +26,27 @@ def source_digest(lesson: Lesson) -> str:
 
     The front matter produces no cell, so it is compared separately.
     """
-    digest = hashlib.sha256()
-    for path in files_of(lesson):
-        content = path.read_bytes() if path != lesson.path else front_matter.text_below(path).encode()
-        digest.update(path.name.encode() + b"\0" + content)
-    return digest.hexdigest()[:16]
+    below = front_matter.text_below(lesson.path).encode()
+    files = [(path, below if path == lesson.path else path.read_bytes()) for path in files_of(lesson)]
+    return _hash(path.name.encode() + b"\0" + content for path, content in files)
 
 
 def pack_digest(lesson: Lesson) -> str:
     """Hash everything that a lesson's pack depends on: its title, exercises, their imports, and the engine that makes packs."""
     chosen = lesson.checked if lesson.shares_exercises else []  # if several notebooks share the exercises
-    digest = hashlib.sha256(f"{engine_digest()}\0{lesson.title}\0{chosen}\0{settings().mend}".encode())
-    root = course_root().parent
-    for path in pack_files_of(lesson):
-        digest.update(b"\0".join([b"", path.relative_to(root).as_posix().encode(), content_of(path)]))
-    return digest.hexdigest()[:16]
+    root, stated = course_root().parent, f"{engine_digest()}\0{lesson.title}\0{chosen}\0{settings().mend}"
+    files = [(path.relative_to(root).as_posix(), content_of(path)) for path in pack_files_of(lesson)]
+    return _hash([stated.encode(), *(b"\0" + name.encode() + b"\0" + content for name, content in files)])
 
 
 @functools.cache
 def engine_digest() -> str:
     """Hash the engine's code that takes part in making packs."""
-    digest = hashlib.sha256()
-    for path in engine_files():
-        digest.update(b"\0".join([b"", path.name.encode(), content_of(path)]))
-    return digest.hexdigest()[:16]
+    return _hash(b"\0" + path.name.encode() + b"\0" + content_of(path) for path in engine_files())
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 def engine_files() -> list[Path]:
@@ -66,9 +63,7 @@ def engine_files() -> list[Path]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the part of a file that affects results: Python code without comments, docstrings and blank lines; other files
-    whole.
-    """
+    """Return the part of a file that affects results: `bare_code` of Python, and other files whole."""
     if path.suffix != ".py":
         return path.read_bytes()
     return bare_code(path.read_text(encoding="utf-8")).encode()
@@ -99,7 +94,7 @@ def _silent_spans(source: str) -> Iterator[Span]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and len(node.body) > 1:
             first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if ast.get_docstring(node, clean=False) is not None:
                 last = first.end_lineno or first.lineno
                 yield (
                     (first.lineno, _characters(lines[first.lineno - 1], first.col_offset)),

@@ -4,11 +4,12 @@ The page has one exercise that runs right there. It is declared like any other, 
 """
 
 import importlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import nbformat
 
 from autograder.authoring.course import PACKAGE, CourseError, adopt, course_root
 from autograder.judging.exercise import Exercise
@@ -41,21 +42,17 @@ class FrontDoor:
 
     def write_lesson(self, folder: Path) -> None:
         """Write the exercise into `folder` as a released lesson: a notebook of two cells, and its pack. Raises CourseError."""
-        solution = {"grade_id": self.exercise.id, "solution": True, "grade": False, "locked": False, "schema_version": 3}
-        cells = [_cell("setup", self.setup, {}), _cell(self.exercise.id, self.start, {"nbgrader": solution})]
-        notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        name, code = self.exercise.id, nbformat.v4.new_code_cell
+        solution = {"grade_id": name, "solution": True, "grade": False, "locked": False, "schema_version": 3}
+        answer = code(self.start, id=name, metadata={"nbgrader": solution})
+        notebook = nbformat.v4.new_notebook(cells=[code(self.setup, id="setup"), answer])
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{MODULE}.ipynb").write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
+        nbformat.write(notebook, folder / f"{MODULE}.ipynb")
         try:
             made = make_pack.make(MODULE, self.exercise.title, [self.exercise], naming="near")
         except ValueError as error:
             raise CourseError(str(error)) from None
         pack_file.save(made, folder / f"{MODULE}{pack_file.SUFFIX}")
-
-
-def _cell(name: str, source: str, metadata: dict[str, Any]) -> dict[str, Any]:
-    lines = source.splitlines(keepends=True)
-    return {"cell_type": "code", "id": name, "metadata": metadata, "source": lines, "outputs": [], "execution_count": None}
 
 
 def find() -> FrontDoor | None:

@@ -14,12 +14,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from autograder.authoring.course import CourseError
+
 _OWN = ("kind", "question", "needs", "part")
 Label = Annotated[str, Meta(pattern=r"^\d\d[a-z]?$")]
-
-
-class FrontMatterError(Exception):
-    """A lesson's front matter is wrong. The message says what was expected and what was found."""
 
 
 class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,15 +30,22 @@ class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> FrontMatter:
-    """Return the front matter of the lesson at `path`. Raises FrontMatterError naming the field."""
+    """Return the front matter of the lesson at `path`. Raises CourseError naming the field."""
     stated, _ = _split(path)
     if not any(line.startswith(f"{name}:") for line in stated for name in _OWN):
         return FrontMatter()  # true for most lessons of other courses, and saves reading YAML
-    return _convert(path, "\n".join(stated))
+    import yaml  # type: ignore[import-untyped]  # comes with jupytext
+
+    try:
+        data: dict[str, Any] = yaml.load("\n".join(stated), Loader=yaml.BaseLoader)  # everything stays text, so 03 stays 03
+        return msgspec.convert({name: data[name] for name in _OWN if name in data}, FrontMatter, strict=False)
+    except (yaml.YAMLError, msgspec.ValidationError, TypeError) as error:
+        wanted = "front matter such as `kind: core` and `needs: [03, 02b]`"
+        raise CourseError(f"{path}: expected {wanted}, got: {error}.") from None
 
 
 def text_below(path: Path) -> str:
-    """Return the text of the lesson at `path` without its front matter. Raises FrontMatterError."""
+    """Return the text of the lesson at `path` without its front matter. Raises CourseError."""
     return "\n".join(_split(path)[1])
 
 
@@ -52,17 +57,5 @@ def _split(path: Path) -> tuple[list[str], list[str]]:
     try:
         end = lines.index("---", 1)
     except ValueError:
-        raise FrontMatterError(f"{path}: expected a second line `---` after the front matter, found none.") from None
+        raise CourseError(f"{path}: expected a second line `---` after the front matter, found none.") from None
     return lines[1:end], lines[end + 1 :]
-
-
-def _convert(path: Path, text: str) -> FrontMatter:
-    import yaml  # type: ignore[import-untyped]  # comes with jupytext
-
-    try:
-        data: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)  # everything stays text, so 03 stays 03
-        return msgspec.convert({name: data[name] for name in _OWN if name in data}, FrontMatter, strict=False)
-    except (yaml.YAMLError, msgspec.ValidationError, TypeError) as error:
-        raise FrontMatterError(
-            f"{path}: expected front matter such as `kind: core` and `needs: [03, 02b]`, got: {error}."
-        ) from None

@@ -16,18 +16,8 @@ from typing import Any
 
 import nbformat
 
-from autograder.authoring import pack_digests, style
-from autograder.authoring.course import (
-    BESIDE,
-    CourseError,
-    Lesson,
-    course_root,
-    given_folders,
-    references_folder,
-    search_path,
-    shared_out,
-)
-from autograder.authoring.course import lessons as all_lessons
+from autograder.authoring import course, pack_digests
+from autograder.authoring.course import CourseError, Lesson, by_chapter, course_root
 from autograder.authoring.digests import pack_digest, source_digest
 from autograder.authoring.lesson_links import broken_links, wrong_needs
 from autograder.authoring.pack_process import PackMakers
@@ -158,7 +148,7 @@ def replace_all(changes: Mapping[Path, Path | None], saved: Path) -> None:
 def _pages_beside(root: Path) -> list[Path]:
     """Return the copies of the course's pages that lessons link to, such as an appendix, at the paths their links use."""
     texts = [path.read_text(encoding="utf-8") for path in sorted((root / "lessons").glob("*.md"))]
-    names = sorted({name for text in texts for name in BESIDE.findall(text) if (root / name).is_file()})
+    names = sorted({name for text in texts for name in course.BESIDE.findall(text) if (root / name).is_file()})
     return [root / kind / name for kind in ("source", "release") for name in names]
 
 
@@ -167,11 +157,12 @@ def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
 
     `search` also makes each pack again and compares all of it, which takes as long as building it.
     """
-    root, problems = course_root(), []
-    for number in dict.fromkeys(lesson.number for lesson in lessons):
-        problems += shared_out([lesson for lesson in all_lessons() if lesson.number == number])
+    root, every, problems = course_root(), course.lessons(), list[str]()
+    chapters = by_chapter(every)
+    for number in by_chapter(lessons):
+        problems += course.shared_out(chapters[number])
     for lesson in lessons:
-        problems += [*broken_links(lesson, all_lessons()), *wrong_needs(lesson, all_lessons())]
+        problems += [*broken_links(lesson, every), *wrong_needs(lesson, every)]
     for page in _pages_beside(root):
         if not page.exists() or page.read_bytes() != (root / page.name).read_bytes():
             problems.append(f"{page.relative_to(root.parent)} differs from course/{page.name}: run `attn build`")
@@ -186,9 +177,8 @@ def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
             name = f"{lesson.name}/{lesson.name}.ipynb"
             made, found = fresh / "release" / name, root / "release" / name
             if not found.exists() or _plain(made) != _plain(found) or _said(made) != _said(found):
-                problems.append(
-                    f"course/release/{name} differs from what course/lessons/{lesson.name}.md makes: run `attn build`"
-                )
+                text = f"course/lessons/{lesson.name}.md"
+                problems.append(f"course/release/{name} differs from what {text} makes: run `attn build`")
     return problems
 
 
@@ -237,7 +227,7 @@ def _search_again(lesson: Lesson, found: pack_file.Pack) -> list[str]:
 
 def unstated(lesson: Lesson) -> list[str]:
     """Return a line for each exercise without minutes and difficulty, if the course enforces them: `--check` would fail later."""
-    if not style.enforced():
+    if not course.settings().style.enforced:
         return []
     return [
         f"course/exercises/{lesson.exercises_slug}: `{exercise.id}`: expected minutes and difficulty, got none. "
@@ -254,7 +244,7 @@ def wide_lines(lesson: Lesson) -> list[str]:
         source = injected(cell) if cell.cell_type == "code" else ""
         where = f"course/lessons/{lesson.name}.md"
         if source != cell.source and (origin := origin_of(cell)):
-            where = origin.relative_to(references_folder().parent).as_posix()
+            where = origin.relative_to(course.references_folder().parent).as_posix()
         for number, line in enumerate(source.splitlines(), start=1):
             if len(line) > LINE_LIMIT:
                 got = f"expected at most {LINE_LIMIT} characters, got {len(line)}: {line.strip()[:60]}…"
@@ -271,15 +261,11 @@ def _made_from(path: Path) -> dict[str, Any]:
 
 
 def _about(lesson: Lesson) -> dict[str, Any]:
-    """Return what a notebook's metadata tells a learner's machine about a lesson that states its `kind`.
-
-    That machine doesn't read the lesson's text.
-    """
+    """Return what the metadata tells a learner's machine, which lacks the text, about a lesson that states its `kind`."""
     about = lesson.about
     if about.kind is None:
         return {}
-    stated = {"kind": about.kind, "question": about.question, "needs": list(about.needs)}
-    return {**stated, "minutes": minutes(lesson)}
+    return {"kind": about.kind, "question": about.question, "needs": list(about.needs), "minutes": minutes(lesson)}
 
 
 def _said(path: Path) -> dict[str, Any]:
@@ -304,24 +290,20 @@ def _execute(notebook: Any, folder: Path) -> None:
         notebook, timeout=CELL_S, kernel_name="python3", resources=resources, record_timing=False, coalesce_streams=True
     )
     try:
-        client.execute(
-            env={**os.environ, "PYTHONPATH": search_path(course_root().parent, *given_folders())}
-        )  # this clone's solutions, whatever is installed
+        # this clone's solutions, whatever is installed
+        client.execute(env={**os.environ, "PYTHONPATH": course.search_path(course_root().parent, *course.given_folders())})
     except CellExecutionError as error:
-        raise CourseError(
-            f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md.\n{error}"
-        ) from None
+        said = f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md."
+        raise CourseError(f"{said}\n{error}") from None
     notebook.metadata.pop("widgets", None)  # random ids, which nbclient needs while a widget draws but a reader doesn't
-    notebook.metadata["language_info"] = {
-        k: v for k, v in notebook.metadata["language_info"].items() if k in ("name", "mimetype", "file_extension")
-    }
+    language = notebook.metadata["language_info"]
+    notebook.metadata["language_info"] = {k: v for k, v in language.items() if k in ("name", "mimetype", "file_extension")}
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
             if output.get("name") == "stderr":
-                raise CourseError(
-                    f"{folder.name}: cell {cell.id!r} writes to stderr, for which nbgrader awards 0: {output['text'][:200]}"
-                )
+                where = f"{folder.name}: cell {cell.id!r}"
+                raise CourseError(f"{where} writes to stderr, for which nbgrader awards 0: {output['text'][:200]}")
 
 
 def _write(notebook: Any, path: Path) -> None:
@@ -356,18 +338,17 @@ def nbgrader_api(root: Path, *, config: Path | None = None, gradebook: Path | No
         raise CourseError(
             f"expected nbgrader's settings in {config}, found none. `attn init` writes such a file: copy its lines."
         )
-    settings = PyFileConfigLoader(config.name, path=str(config.parent)).load_config()
-    settings.CourseDirectory.root = str(root)
+    loaded = PyFileConfigLoader(config.name, path=str(config.parent)).load_config()
+    loaded.CourseDirectory.root = str(root)
     if gradebook is not None:
-        settings.CourseDirectory.setdefault("db_url", f"sqlite:///{gradebook}")
+        loaded.CourseDirectory.setdefault("db_url", f"sqlite:///{gradebook}")
     elif str(root) != str(config.parent):
-        settings.CourseDirectory.pop("db_url", None)
-    return NbGraderAPI(coursedir=CourseDirectory(config=settings), config=settings)
+        loaded.CourseDirectory.pop("db_url", None)
+    return NbGraderAPI(coursedir=CourseDirectory(config=loaded), config=loaded)
 
 
 def _generate(api: Any, name: str) -> None:
     outcome = api.generate_assignment(name, force=True, create=True)
     if not outcome["success"]:
-        raise CourseError(
-            f"{name}: nbgrader generate_assignment failed.\n{outcome.get('error') or ''}\n{outcome.get('log') or ''}"
-        )
+        said = "\n".join(outcome.get(key) or "" for key in ("error", "log"))
+        raise CourseError(f"{name}: nbgrader generate_assignment failed.\n{said}")

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 
 import autograder
 from autograder.authoring.course import CourseError, Lesson, course_root, find_lesson, search_path
@@ -22,7 +22,7 @@ from autograder.packs import pack_file
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class PackMakers:
+class PackMakers(AbstractContextManager["PackMakers"]):
     """Makes the packs of `lessons` in `folder`, several at a time; `wait` returns one. Leaving the block stops the rest."""
 
     def __init__(self, lessons: Sequence[Lesson], folder: Path):
@@ -34,10 +34,7 @@ class PackMakers:
             for lesson in lessons
         }
 
-    def __enter__(self) -> "PackMakers":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopped = True
         for process in self._running:
             process.kill()

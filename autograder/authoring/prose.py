@@ -4,9 +4,10 @@ Code, formulas, tables, headings, HTML and the list of sources are left out. A r
 sense. The targets are what well-edited texts on the same subject measure.
 """
 
+import operator
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
 
 SHORT = 6  # a sentence of at most this many words counts as short
 FEW = 60  # with fewer words, the measures say nothing
@@ -39,59 +40,27 @@ class Measures:
     bracketed_sentences: int = 0
 
     def __add__(self, other: "Measures") -> "Measures":
-        return Measures(*(a + b for a, b in zip(self._counts(), other._counts(), strict=True)))
-
-    def _counts(self) -> tuple[int, ...]:
-        return self.words, self.sentences, self.short, self.colons, self.brackets, self.bracketed_sentences
-
-    @property
-    def words_per_sentence(self) -> float:
-        return self.words / max(self.sentences, 1)
-
-    @property
-    def short_percent(self) -> float:
-        return 100 * self.short / max(self.sentences, 1)
-
-    @property
-    def colons_per_1000(self) -> float:
-        return 1000 * self.colons / max(self.words, 1)
-
-    @property
-    def brackets_per_1000(self) -> float:
-        return 1000 * self.brackets / max(self.words, 1)
+        return Measures(*map(operator.add, astuple(self), astuple(other)))
 
 
-@dataclass(frozen=True)
-class Target:
-    """The range for one measure, and its name in messages."""
-
-    measure: str
-    name: str
-    most: float
-    least: float = 0.0
-
-    def missed_by(self, measures: Measures) -> str:
-        """Return what was expected and what was found, or "" if the text is in range."""
-        got = float(getattr(measures, self.measure))
-        if self.least <= got <= self.most:
-            return ""
-        wanted = f"{self.least:g} to {self.most:g}" if self.least else f"at most {self.most:g}"
-        return f"{self.name}: expected {wanted}, got {got:.1f}"
-
-
-TARGETS = (
-    Target("words_per_sentence", "words per sentence", 20, 14.5),
-    Target("short_percent", f"percent of sentences with {SHORT} words or fewer", 12),
-    Target("colons_per_1000", "colons per 1,000 words", 9),
-    Target("brackets_per_1000", "brackets per 1,000 words", 11),
-    Target("bracketed_sentences", "whole sentences in brackets", 2),
+# name in messages, value for a text, and its range
+TARGETS: tuple[tuple[str, Callable[[Measures], float], float, float], ...] = (
+    ("words per sentence", lambda found: found.words / max(found.sentences, 1), 14.5, 20),
+    (f"percent of sentences with {SHORT} words or fewer", lambda found: 100 * found.short / max(found.sentences, 1), 0, 12),
+    ("colons per 1,000 words", lambda found: 1000 * found.colons / max(found.words, 1), 0, 9),
+    ("brackets per 1,000 words", lambda found: 1000 * found.brackets / max(found.words, 1), 0, 11),
+    ("whole sentences in brackets", lambda found: found.bracketed_sentences, 0, 2),
 )
 
 
 def misses(text: str) -> list[str]:
     """Return a message for each target that the prose of a Markdown `text` misses; none for a very short text."""
-    found = measure(text)
-    return [said for target in TARGETS if (said := target.missed_by(found))] if found.words >= FEW else []
+    found, missed = measure(text), []
+    for name, value, least, most in TARGETS if found.words >= FEW else ():
+        if not least <= (got := value(found)) <= most:
+            wanted = f"{least:g} to {most:g}" if least else f"at most {most:g}"
+            missed.append(f"{name}: expected {wanted}, got {got:.1f}")
+    return missed
 
 
 def measure(text: str) -> Measures:
@@ -146,18 +115,13 @@ def _prose_lines(text: str) -> Iterator[str]:
         if in_formula or line.lstrip().startswith("$$"):
             in_formula ^= line.count("$$") % 2 == 1
             continue  # a displayed formula does not end its sentence
+        prose = False
         if in_comment or line.lstrip().startswith("<!--"):
             in_comment = "-->" not in line
-            yield ""
         elif _FENCE.match(line):
             in_fence = not in_fence
-            yield ""
-        elif in_fence:
-            yield ""
-        elif heading:
+        elif heading and not in_fence:
             in_sources = bool(_SOURCES.match(heading[1]))
-            yield ""
-        elif in_sources or _NO_PROSE.match(line):
-            yield ""
         else:
-            yield line.rstrip()
+            prose = not (in_fence or in_sources or _NO_PROSE.match(line))
+        yield line.rstrip() if prose else ""

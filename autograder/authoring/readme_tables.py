@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from autograder.authoring import author_reference
-from autograder.authoring.course import CourseError, Lesson, core_of, course_root
+from autograder.authoring.course import CourseError, Lesson, by_chapter, core_of, course_root
 from autograder.authoring.verify import Verdict, verify_lesson
 from autograder.authoring.workload import minutes
 
@@ -17,19 +17,19 @@ _GRADER = "docs/grader.md"  # the page about the grader, which quotes the score 
 
 def lesson_table(lessons: Sequence[Lesson]) -> str:
     """Return a Markdown table with a row per chapter: its core notebook with minutes, and its workshops; then the sums."""
-    chapters: dict[int, list[Lesson]] = {}
-    for lesson in lessons:
-        chapters.setdefault(lesson.number, []).append(lesson)
     lines = ["| core path | minutes | workshops |", "|---|---|---|"]
-    for number, notebooks in chapters.items():
+    for number, notebooks in by_chapter(lessons).items():
         core = [lesson for lesson in notebooks if not lesson.workshop]
-        links = (
-            f"{number:02d} {', '.join(map(_link, core))}",
-            ", ".join(_link(lesson) for lesson in notebooks if lesson.workshop),
-        )
-        lines.append(f"| {links[0]} | {sum(map(minutes, core))} | {links[1]} |")
-    hours = [round(sum(minutes(lesson) for lesson in lessons if bool(lesson.workshop) == kind) / 60) for kind in (False, True)]
-    return "\n".join([*lines, f"| **{hours[0]} hours** | | {f'**{hours[1]} hours**' if hours[1] else ''} |"])
+        workshops = ", ".join(_link(lesson) for lesson in notebooks if lesson.workshop)
+        lines.append(f"| {number:02d} {', '.join(map(_link, core))} | {sum(map(minutes, core))} | {workshops} |")
+    spent = hours(lessons)
+    return "\n".join([*lines, f"| **{spent[0]} hours** | | {f'**{spent[1]} hours**' if spent[1] else ''} |"])
+
+
+def hours(lessons: Sequence[Lesson]) -> tuple[int, int]:
+    """Return the hours of the core path and of the workshops."""
+    core = sum(minutes(lesson) for lesson in lessons if not lesson.workshop)
+    return round(core / 60), round((sum(map(minutes, lessons)) - core) / 60)
 
 
 def _link(lesson: Lesson) -> str:
@@ -44,19 +44,13 @@ def syllabus_table(lessons: Sequence[Lesson]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for lesson in lessons:
-        checks, points, mistakes = _counts(lesson)
+        exercises = lesson.exercises()
+        points, mistakes = sum(each.points for each in exercises), sum(len(each.misconceptions) for each in lesson.in_code())
         link = f"[{lesson.label} {lesson.title}](release/{lesson.name}/{lesson.name}.ipynb){_remarks(lesson)}"
         solved = f"[answers](source/{lesson.name}/{lesson.name}.ipynb)"
         goals = "; ".join(objectives(lesson))
-        lines.append(f"| {link} | {goals} | {checks} | {points:g} | {mistakes} | {minutes(lesson)} | {solved} |")
+        lines.append(f"| {link} | {goals} | {len(exercises)} | {points:g} | {mistakes} | {minutes(lesson)} | {solved} |")
     return "\n".join(lines)
-
-
-def _counts(lesson: Lesson) -> tuple[int, float, int]:
-    """Return the number of checks in a lesson, their points, and the number of mistakes that they name."""
-    exercises = lesson.exercises()
-    mistakes = sum(len(each.misconceptions) for each in lesson.in_code())
-    return len(exercises), sum(each.points for each in exercises), mistakes
 
 
 def term_table(lessons: Sequence[Lesson]) -> str:
@@ -65,19 +59,23 @@ def term_table(lessons: Sequence[Lesson]) -> str:
     A chapter is a week. Its workshops follow its core notebook, and the last row but one sums up the core path alone.
     """
     lines = ["| week | assignment | points, graded | points, by hand | minutes |", "|---|---|---|---|---|"]
-    core, every = [0.0, 0.0, 0], [0.0, 0.0, 0]
-    weeks = {number: week for week, number in enumerate(dict.fromkeys(lesson.number for lesson in lessons), start=1)}
+    rows = {each: (sum(one.points for one in each.exercises()), hand_points(each), minutes(each)) for each in lessons}
+    weeks = {number: week for week, number in enumerate(by_chapter(lessons), start=1)}
+
+    def add(start: str, some: Sequence[Lesson]) -> None:
+        graded, by_hand, spent = (sum(rows[lesson][column] for lesson in some) for column in range(3))
+        lines.append(f"| {start} | {graded:g} | {by_hand:g} | {spent} |")
+
     for lesson in lessons:
-        row = (sum(exercise.points for exercise in lesson.exercises()), hand_points(lesson), minutes(lesson))
-        every = [total + value for total, value in zip(every, row, strict=True)]
-        if not lesson.workshop:
-            core = [total + value for total, value in zip(core, row, strict=True)]
         week = "" if lesson.workshop and core_of(lesson.number) in lessons else weeks[lesson.number]
-        lines.append(f"| {week} | `{lesson.name}`{_remarks(lesson)} | {row[0]:g} | {row[1]:g} | {row[2]} |")
-    if any(lesson.workshop for lesson in lessons):
-        lines.append(f"| | core path | {core[0]:g} | {core[1]:g} | {core[2]} |")
-        return "\n".join([*lines, f"| | with all workshops | {every[0]:g} | {every[1]:g} | {every[2]} |"])
-    return "\n".join([*lines, f"| | | {every[0]:g} | {every[1]:g} | {every[2]} |"])
+        add(f"{week} | `{lesson.name}`{_remarks(lesson)}", [lesson])
+    core = [lesson for lesson in lessons if not lesson.workshop]
+    if len(core) < len(lessons):
+        add("| core path", core)
+        add("| with all workshops", lessons)
+    else:
+        add("|", lessons)
+    return "\n".join(lines)
 
 
 def _remarks(lesson: Lesson) -> str:
@@ -95,9 +93,7 @@ def hand_points(lesson: Lesson) -> float:
 
 
 def objectives(lesson: Lesson) -> list[str]:
-    """Return the question that the lesson answers, or the items after "**You will learn**". Raises CourseError if it has
-    neither.
-    """
+    """Return the question that the lesson answers, or the items after "**You will learn**". Raises CourseError without both."""
     if lesson.about.question:
         return [lesson.about.question.replace("|", "\\|")]
     text = lesson.path.read_text(encoding="utf-8")

@@ -6,15 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from autograder.authoring.course import (
-    PACKAGE,
-    CourseError,
-    Lesson,
-    course_root,
-    given_folders,
-    references_folder,
-    settings,
-)
+from autograder.authoring.course import PACKAGE, CourseError, Lesson, course_root, given_folders, references_folder, settings
 from autograder.notebooks.roles import is_answer
 
 _IMPORT = re.compile(r"^from (\w+)\.(\w+) import (\w+(?:\s*,\s*\w+)*)$")
@@ -176,9 +168,7 @@ def _marked(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> str:
     functions = [node] if isinstance(node, ast.FunctionDef) else [n for n in node.body if isinstance(n, ast.FunctionDef)]
     for function in sorted(functions, key=lambda f: f.lineno, reverse=True):
         body = function.body
-        has_doc = (
-            isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str)
-        )
+        has_doc = ast.get_docstring(function) is not None
         if has_doc and len(body) == 1:
             continue
         start = (body[0].end_lineno or 0) if has_doc else body[0].lineno - 1

@@ -1,5 +1,6 @@
 """Read and check a course's settings in `course.toml`."""
 
+import json
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
@@ -8,14 +9,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-FILE = "course.toml"
+from autograder.authoring.course import CourseError
 
 Text = Annotated[str, Meta(min_length=1)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$")]
-
-
-class SettingsError(Exception):
-    """A setting in course.toml is wrong. The message says what was expected, where, and what to do."""
 
 
 class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,23 +99,23 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def read(path: Path) -> Settings:
-    """Return the settings in the file at `path`. Raises SettingsError naming the field."""
+    """Return the settings in the file at `path`. Raises CourseError naming the field."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise SettingsError(f"{path}: expected settings in TOML, but {error}.") from None
+        raise CourseError(f"{path}: expected settings in TOML, but {error}.") from None
     style = data.get("style", {})
     for name in [*data, *(f"style.{name}" for name in (style if isinstance(style, dict) else ()))]:
         if name not in (known := list(described())):
             near = get_close_matches(name, known, n=1)
             said = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
-            raise SettingsError(f"{path}: expected a known setting, got {name!r}. {said}")
+            raise CourseError(f"{path}: expected a known setting, got {name!r}. {said}")
     if isinstance(data.get("given"), str):
         data["given"] = [data["given"]]
     try:
         return msgspec.convert(data, Settings)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"{path}: {_said(error)}") from None
+        raise CourseError(f"{path}: {_said(error)}") from None
 
 
 def _said(error: msgspec.ValidationError) -> str:
@@ -144,9 +141,7 @@ def _description(kind: msgspec.inspect.Type) -> str:
 
 
 def example(title: str, **values: str) -> str:
-    """Return the text of a course.toml with every setting and its meaning. `values` are written as TOML, the rest commented
-    out.
-    """
+    """Return a course.toml with every setting and its meaning. `values` are TOML; settings without a value are commented out."""
     known = described()
     lines = ["# What this course is. `attn` reads it; a setting that is commented out has its default.", ""]
     for field in msgspec.structs.fields(Settings):
@@ -154,16 +149,10 @@ def example(title: str, **values: str) -> str:
             continue
         given = {"title": f'"{title}"', **values}.get(field.name)
         lines.append(f"# {known[field.name]}")
-        lines.append(f"{field.name} = {given}" if given is not None else f"# {field.name} = {_toml(field.default)}")
+        lines.append(f"{field.name} = {given}" if given is not None else f"# {field.name} = {json.dumps(field.default)}")
     lines += ["", "[style]"]
     for field in msgspec.structs.fields(Style):
-        lines += [f"# {known[f'style.{field.name}']}", f"# {field.name} = {_toml(field.default)}"]
+        lines += [f"# {known[f'style.{field.name}']}", f"# {field.name} = {json.dumps(field.default)}"]
     for table in ("points", "keeps"):
         lines += ["", f"# {known[table]}", f"[{table}]"]
     return "\n".join(lines) + "\n"
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, tuple) else f'"{value}"'

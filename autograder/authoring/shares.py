@@ -41,10 +41,6 @@ SLIPS: dict[str, float] = {
 _KEY = re.compile(r"(?P<lesson>\w+)\.(?P<exercise>[A-Za-z_]\w*)(?:\.(?P<name>\w+)|(?P<output>\[\d+\]))?")
 
 
-class SharesError(Exception):
-    """A name in `[points]` or `[keeps]` that is not in the course. The message says what was expected."""
-
-
 def with_points(lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float]) -> tuple[AnyExercise, ...]:
     """Return `exercises` of `lesson` with the points that the course sets for them."""
     own = {match["exercise"]: value for match, value in _of(lesson, points)}
@@ -76,27 +72,27 @@ def _of(lesson: LessonName, table: Mapping[str, float]) -> list[tuple[re.Match[s
 def check_names(
     lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float], keeps: Mapping[str, float]
 ) -> None:
-    """Raise SharesError if a table names something that `lesson` doesn't have, or has a key of an unknown form."""
+    """Raise ValueError if a table names something that `lesson` doesn't have, or has a key of an unknown form."""
     for table, entries in (("points", points), ("keeps", keeps)):
         for key in entries:
             if _KEY.fullmatch(key) is None and not (table == "keeps" and key in SLIPS):
                 form = '"03.exercise"' if table == "points" else '"03.exercise.mistake", "03.exercise[0]" or a slip'
-                raise SharesError(f"[{table}]: expected a name like {form}, got {key!r}.{_near(key, SLIPS)}")
+                raise ValueError(f"[{table}]: expected a name like {form}, got {key!r}.{_near(key, SLIPS)}")
     known = {exercise.id: exercise for exercise in exercises}
     for table, entries in (("points", points), ("keeps", keeps)):
         for match, _ in _of(lesson, entries):
             if match["exercise"] not in known:
-                raise SharesError(
+                raise ValueError(
                     f"[{table}]: expected an exercise of lesson {lesson.label}, got {match['exercise']!r}."
                     f"{_near(match['exercise'], known)}"
                 )
             if table == "points" and (match["name"] or match["output"]):
-                raise SharesError(f'[points]: expected a name like "{lesson.label}.{match["exercise"]}", got {match[0]!r}.')
+                raise ValueError(f'[points]: expected a name like "{lesson.label}.{match["exercise"]}", got {match[0]!r}.')
             exercise = known[match["exercise"]]
             names = [mistake.id for mistake in exercise.misconceptions] if isinstance(exercise, Exercise) else []
             names += SLIPS
             if table == "keeps" and match["output"] is None and match["name"] not in names:
-                raise SharesError(
+                raise ValueError(
                     f"[keeps]: expected a mistake, a slip or an output of {match['exercise']}, got {match['name']!r}."
                     f"{_near(match['name'] or '', names)}"
                 )

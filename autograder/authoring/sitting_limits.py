@@ -21,20 +21,13 @@ _CODE_CELL = re.compile(r"^(`{3,})\{code-cell\}[^\n]*\n(.*?)^\1\s*$", re.MULTILI
 _CHECK = re.compile(r"""^check\(\s*["'](\w+)["']\s*\)$""", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The most words of prose and minutes for a kind of notebook."""
-
-    words: int
-    minutes: int
-
-
-LIMITS = {"core": Limits(words=1000, minutes=45), "workshop": Limits(words=1200, minutes=60)}
+MAX_WORDS = {"core": 1000, "workshop": 1200}  # of prose
+MAX_MINUTES = {"core": 45, "workshop": 60}
 
 
 @dataclass(frozen=True)
 class Miss:
-    """A rule of this module or of the prose targets that the lesson breaks, and the line in its text."""
+    """A rule that the lesson breaks, and the line in its text."""
 
     rule: str
     line: int
@@ -50,11 +43,10 @@ def misses(lesson: Lesson) -> Iterator[Miss]:
     title = text[: text.find("\n# ") + 1].count("\n") + 1
     for said in prose.misses(text):
         yield Miss("prose", title, said)
-    limits, words, minutes = LIMITS[about.kind], prose.measure(text).words, workload.minutes(lesson)
-    if words > limits.words:
-        yield Miss("limit", title, f"a {about.kind} has at most {limits.words} words of prose, this one has {words}")
-    if minutes > limits.minutes:
-        yield Miss("limit", title, f"a {about.kind} takes at most {limits.minutes} minutes, this one takes {minutes}")
+    if (words := prose.measure(text).words) > (most := MAX_WORDS[about.kind]):
+        yield Miss("limit", title, f"a {about.kind} has at most {most} words of prose, this one has {words}")
+    if (minutes := workload.minutes(lesson)) > (most := MAX_MINUTES[about.kind]):
+        yield Miss("limit", title, f"a {about.kind} takes at most {most} minutes, this one takes {minutes}")
     asked = lesson.in_code()
     if len(asked) < MIN_EXERCISES:
         yield Miss("limit", title, f"expected at least {MIN_EXERCISES} exercises besides predictions, got {len(asked)}")

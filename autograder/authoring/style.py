@@ -18,10 +18,12 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from autograder.authoring import sitting_limits
 from autograder.authoring.course import Lesson, course_root, settings
+from autograder.authoring.sitting_limits import Miss
 from autograder.authoring.workload import HEADING
 from autograder.judging.exercise import Prediction
 
@@ -60,21 +62,17 @@ class Part:
     answer: str = ""
 
 
-def enforced() -> bool:
-    """Return whether `attn build --check` fails on findings: `[style] enforced = true` in course.toml."""
-    return settings().style.enforced
-
-
 def findings(lesson: Lesson) -> list[Finding]:
     """Return what `lesson` still lacks, by line."""
     text = lesson.path.read_text(encoding="utf-8")
     parts = list(_parts(text))
-    found = [*_figures(lesson, parts), *_exercises(lesson, parts), *_symbols(lesson, parts, text)]
+    found = [*_figures(parts), *_exercises(lesson, parts), *_symbols(parts, text)]
     for part in parts:
         if part.kind == "text":
-            found += [*_sentences(lesson, part), *_claims(lesson, part)]
-    found += [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in sitting_limits.misses(lesson)]
-    return sorted(found, key=lambda one: (one.line, one.rule))
+            found += [*_sentences(part), *_claims(part)]
+    found += sitting_limits.misses(lesson)
+    found.sort(key=lambda miss: (miss.line, miss.rule))
+    return [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in found]
 
 
 def _parts(text: str) -> Iterator[Part]:
@@ -85,33 +83,26 @@ def _parts(text: str) -> Iterator[Part]:
     at, answer, fence = start + 1, "", ""
     code = False
     for number, line in enumerate(lines[start:], start + 1):
-        match = _FENCE.match(line)
-        if not fence and match and match[2].startswith("{code-cell}"):
+        opened, closed = None if fence else _FENCE.match(line), bool(fence) and line.rstrip() == fence
+        if opened or closed:
+            fence = opened[1] if opened else ""
+        if opened and opened[2].startswith("{code-cell}"):
             yield Part("text", at, "\n".join(held), answer)
-            held, at, answer, fence, code = [], number + 1, "", match[1], True
-        elif not fence and match:
-            fence = match[1]
-            held.append(line)
-        elif fence and line.rstrip() == fence:
-            if code:
-                yield _code(at, held)
-                held, at = [], number + 1
-            else:
-                held.append(line)
-            fence, code = "", False
+            held, at, answer, code = [], number + 1, "", True
+        elif closed and code:
+            yield _code(at, held)
+            held, at, code = [], number + 1, False
         elif not fence and line.startswith("+++"):
             yield Part("text", at, "\n".join(held), answer)
-            held, at = [], number + 1
-            answer = _answer(line)
+            held, at, answer = [], number + 1, _answer(line)
         else:
             held.append(line)
     yield Part("text", at, "\n".join(held), answer)
 
 
 def _code(at: int, lines: list[str]) -> Part:
-    count = next((i for i, line in enumerate(lines) if not line.startswith(":")), len(lines))
-    options = " ".join(lines[:count])
-    return Part("code", at + count, "\n".join(lines[count:]), _answer(options))
+    options = list(takewhile(lambda line: line.startswith(":"), lines))
+    return Part("code", at + len(options), "\n".join(lines[len(options) :]), _answer(" ".join(options)))
 
 
 def _answer(options: str) -> str:
@@ -119,22 +110,22 @@ def _answer(options: str) -> str:
     return named[1] if named and re.search(r"""["']?solution["']?: *true""", options) else ""
 
 
-def _figures(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
+def _figures(parts: list[Part]) -> Iterator[Miss]:
     drawing = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, settings().style.drawing))})\(")
     for part in parts:
         if part.kind == "text":
             for image in re.finditer(r"!\[([^\]]*)\]\(", part.source):
                 if len(image[1]) < MIN_ALT:
-                    yield Finding(lesson.path, _line(part, image.start()), "figure", "the image has no text in its brackets")
+                    yield Miss("figure", _line(part, image.start()), "the image has no text in its brackets")
         elif not part.answer and (match := drawing.search(re.sub(r"(?m)^\s*(def|from|import) .*", "", part.source))):
             said = re.findall(r"""\balt=[frFR]*(?:\s*\(\s*[fr]?)?("{3}|"|')(.*?)\1|# alt: (.+)""", part.source, re.DOTALL)
             named = re.search(r"\balt=[A-Za-z_]", part.source)
             if not named and not any(len(text or comment) >= MIN_ALT for _, text, comment in said):
                 at = part.source.find(match[0])
-                yield Finding(lesson.path, _line(part, at), "figure", f'{match[0]}…) says nowhere what is seen: give it alt="…"')
+                yield Miss("figure", _line(part, at), f'{match[0]}…) says nowhere what is seen: give it alt="…"')
 
 
-def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
+def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Miss]:
     declared = {exercise.id: exercise for exercise in lesson.exercises()}
     count, below, heading = 0, "", 0
     for part in parts:
@@ -146,25 +137,23 @@ def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Finding]:
                     count += 1
                     if (own[1], int(own[2])) != (lesson.label, count):
                         wanted = f"{lesson.label}.{count}"
-                        yield Finding(lesson.path, heading, "exercise", f"expected number {wanted}, got {own[1]}.{own[2]}")
+                        yield Miss("exercise", heading, f"expected number {wanted}, got {own[1]}.{own[2]}")
         exercise = declared.get(part.answer)
         if not part.answer or isinstance(exercise, Prediction):
             continue
         if not heading:
             says = f"`{part.answer}` stands below no heading `### Exercise {lesson.label}.k: Title`"
-            yield Finding(lesson.path, part.line, "exercise", says)
+            yield Miss("exercise", part.line, says)
         if exercise is None:
             continue
         if heading and below:
-            yield Finding(lesson.path, part.line, "exercise", f"`{part.answer}` and `{below}` share a heading")
+            yield Miss("exercise", part.line, f"`{part.answer}` and `{below}` share a heading")
         below = part.answer
         if not exercise.stated:
-            yield Finding(
-                lesson.path, part.line, "exercise", f"`{part.answer}` states no minutes and difficulty where it is declared"
-            )
+            yield Miss("exercise", part.line, f"`{part.answer}` states no minutes and difficulty where it is declared")
 
 
-def _sentences(lesson: Lesson, part: Part) -> Iterator[Finding]:
+def _sentences(part: Part) -> Iterator[Miss]:
     for at, paragraph in _paragraphs(part.source):
         plain = _FORMULA.sub(lambda m: "X" + "\n" * m[0].count("\n"), paragraph)
         plain = re.sub(r"\]\([^)]*\)|<!--.*?-->|`[^`]*`", lambda m: "X" if m[0][0] == "`" else "", plain, flags=re.DOTALL)
@@ -173,10 +162,10 @@ def _sentences(lesson: Lesson, part: Part) -> Iterator[Finding]:
             if len(words) > MAX_WORDS:
                 line = part.line + part.source[: at + max(0, plain.find(sentence))].count("\n")
                 says = f"{len(words)} words, at most {MAX_WORDS}: “{' '.join(words[:8])} …”"
-                yield Finding(lesson.path, line, "sentence", says)
+                yield Miss("sentence", line, says)
 
 
-def _claims(lesson: Lesson, part: Part) -> Iterator[Finding]:
+def _claims(part: Part) -> Iterator[Miss]:
     for at, paragraph in _paragraphs(part.source, quotations=True):
         if _LINK.search(paragraph):
             continue
@@ -184,7 +173,7 @@ def _claims(lesson: Lesson, part: Part) -> Iterator[Finding]:
         if (paragraph.startswith(">") and len(paragraph.split()) >= BLOCK_WORDS) or quoted:
             line = part.line + part.source[:at].count("\n")
             shown = " ".join((quoted[0] if quoted else paragraph).split()[:8])
-            yield Finding(lesson.path, line, "claim", f"quoted without a link to its source: {shown} …")
+            yield Miss("claim", line, f"quoted without a link to its source: {shown} …")
 
 
 def _paragraphs(source: str, *, quotations: bool = False) -> Iterator[tuple[int, str]]:
@@ -202,7 +191,7 @@ def _paragraphs(source: str, *, quotations: bool = False) -> Iterator[tuple[int,
         start = match.end() if match else stop
 
 
-def _symbols(lesson: Lesson, parts: list[Part], text: str) -> Iterator[Finding]:
+def _symbols(parts: list[Part], text: str) -> Iterator[Miss]:
     known = _glossary() | _INDICES
     for local in re.findall(r"<!-- local symbols: (.*?) -->", text, re.DOTALL):
         known |= set(_letters(local))
@@ -215,7 +204,7 @@ def _symbols(lesson: Lesson, parts: list[Part], text: str) -> Iterator[Finding]:
                 if letter not in known and letter not in told:
                     told.add(letter)
                     says = f"${letter}$ is not in course/glossary.toml: add it, or say <!-- local symbols: {letter} -->"
-                    yield Finding(lesson.path, _line(part, formula.start()), "symbol", says)
+                    yield Miss("symbol", _line(part, formula.start()), says)
 
 
 def _letters(latex: str) -> list[str]:

@@ -139,16 +139,17 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
     seen = case.mistakes.get(mistake)
     if seen is None:
         return 0.0
-    if seen.failure is not None or seen.value is None or case.expected.value is None or seen.mutated:
+    want_value, want_grads = case.expected.value, {n: g for n, g in case.expected.grads.items() if g is not None}
+    if seen.failure is not None or seen.value is None or want_value is None or seen.mutated:
         return float("inf")
-    if _exact(case.expected.value) != _exact(seen.value):
+    if _exact(want_value) != _exact(seen.value):
         return float("inf")  # a different count, flag or word beside the arrays
-    pairs = list(zip(case.expected.value.arrays, seen.value.arrays, strict=False))
-    pairs += [(g, seen.grads[n]) for n, g in case.expected.grads.items() if g is not None and seen.grads.get(n) is not None]  # type: ignore[misc]  # None is excluded just before
-    if any(g is not None and seen.grads.get(n) is None for n, g in case.expected.grads.items()):
+    grads = [(want, got) for name, want in want_grads.items() if (got := seen.grads.get(name)) is not None]
+    if len(grads) < len(want_grads) or len(want_value.arrays) != len(seen.value.arrays):
         return float("inf")
-    if len(case.expected.value.arrays) != len(seen.value.arrays) or not pairs:
-        return float("inf")  # a different structure, or plain scalars: no arrays to measure
+    pairs = [*zip(want_value.arrays, seen.value.arrays, strict=True), *grads]
+    if not pairs:
+        return float("inf")  # plain scalars: no arrays to measure
     worst = 0.0
     for want, got in pairs:
         if (

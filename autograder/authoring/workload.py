@@ -47,17 +47,15 @@ def _insert(cell: Any, end: int, line: str) -> None:
 def _line(answers: Sequence[Any], exercises: Mapping[str, AnyExercise]) -> str:
     """Return the line for the answers under one heading: the sum of their points, and the effort of each."""
     declared = [exercises[name] for cell in answers if (name := str(grade_id(cell))) in exercises]
-    written = [float(grader(cell).get("points", 0)) for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
-    points = sum(exercise.points for exercise in declared)
+    written = [cell for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
     parts = [effort(exercise) for exercise in declared]
-    parts += [
-        f"about {_written_minutes(c):g} minutes · in words" for c in answers if grade_id(c) not in exercises and is_grade(c)
-    ]
-    asked = [_points(points)] if declared or not written else []
-    asked += [f"{_points(sum(written))} marked by hand"] if written else []  # no check counts these
+    parts += [f"about {_written_minutes(cell):g} minutes · in words" for cell in written]
+    asked = [_points(sum(exercise.points for exercise in declared))] if declared or not written else []
+    if written:  # no check counts these
+        asked.append(f"{_points(sum(float(grader(cell).get('points', 0)) for cell in written))} marked by hand")
     line = f"*{' and '.join(asked)} · {'; '.join(dict.fromkeys(parts))}*"
-    ours = [f'`solution("{grade_id(cell)}")`' for cell in answers if grade_id(cell) not in exercises and is_grade(cell)]
-    return f"{line} · *{COMPARE}* {', '.join(ours)}" if ours else line
+    ours = ", ".join(f'`solution("{grade_id(cell)}")`' for cell in written)
+    return f"{line} · *{COMPARE}* {ours}" if ours else line
 
 
 def _points(points: float) -> str:

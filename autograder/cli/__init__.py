@@ -41,18 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         command: Command = arguments.run
         return command(arguments)
-    except (CourseError, SandboxUnavailable) as error:
-        print(f"attn: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        print(f"attn: {error.strerror or error}{where}. {_what_next(error)}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        print(f"attn: expected the package {error.name!r}, found none. `attn doctor` says what to install.", file=sys.stderr)
-        return 2
     except Exception as error:
-        if (said := _database(error)) is None:
+        if (said := _explained(error)) is None:
             raise
         print(f"attn: {said}", file=sys.stderr)
         return 2
@@ -61,15 +51,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _database(error: Exception) -> str | None:
-    """Return what is wrong with the gradebook's file, or None for other errors. Doesn't import SQLAlchemy."""
+def _explained(error: Exception) -> str | None:
+    """Return what to tell about an error, or None for an unexpected one. Doesn't import SQLAlchemy."""
+    if isinstance(error, CourseError | SandboxUnavailable):
+        return str(error)
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or error}{where}. {_NEXT.get(error.errno or 0, '`attn doctor` looks at this machine.')}"
+    if isinstance(error, ModuleNotFoundError):
+        return f"expected the package {error.name!r}, found none. `attn doctor` says what to install."
     text = str(getattr(error, "orig", ""))
     if not type(error).__module__.startswith("sqlalchemy") or not text:
         return None
-    for sign, meaning in _DATABASE.items():
-        if sign in text:
-            return f"the gradebook: {text}.\n{meaning}"
-    return f"the gradebook: {text}.\nIs another program at work on gradebook.db, or is it damaged? Restore it from a backup."
+    other = "Is another program at work on gradebook.db, or is it damaged? Restore it from a backup."
+    return f"the gradebook: {text}.\n{next((meaning for sign, meaning in _DATABASE.items() if sign in text), other)}"
 
 
 _DATABASE = {
@@ -80,14 +75,13 @@ _DATABASE = {
 }
 
 
-def _what_next(error: OSError) -> str:
-    return {
-        errno.ENOSPC: "Make room on that disk, then run it again: nothing is lost.",
-        errno.EROFS: "That place cannot be written: use another, with --workspace FOLDER.",
-        errno.EACCES: "You may not write there: use a folder of your own, with --workspace FOLDER.",
-        errno.EPERM: "You may not write there: use a folder of your own, with --workspace FOLDER.",
-        errno.EADDRINUSE: "That port is taken: say another, with --port N.",
-    }.get(error.errno or 0, "`attn doctor` looks at this machine.")
+_NEXT = {
+    errno.ENOSPC: "Make room on that disk, then run it again: nothing is lost.",
+    errno.EROFS: "That place cannot be written: use another, with --workspace FOLDER.",
+    errno.EACCES: "You may not write there: use a folder of your own, with --workspace FOLDER.",
+    errno.EPERM: "You may not write there: use a folder of your own, with --workspace FOLDER.",
+    errno.EADDRINUSE: "That port is taken: say another, with --port N.",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -113,23 +107,22 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", prog="attn", parser_class=argparse.ArgumentParser, help=argparse.SUPPRESS
     )
-    texts: dict[str, str] = {}
+    lines: list[str] = []
 
     def add(name: str, run: Command, text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, description=text)
         sub.set_defaults(run=run)
-        texts[name] = text
+        lines.append(f"  {name:<16}{text}")
         return sub
 
-    lines: list[str] = []
     for title, groups in (
         ("to learn", (learner, capstone)),
         ("to write lessons", (author,)),
         ("to teach a class", (instructor, bench)),
     ):
-        texts.clear()
+        lines.append(f"{title}:")
         for group in groups:
             group.register(add)
-        lines += [f"{title}:", *(f"  {name:<16}{text}" for name, text in texts.items()), ""]
+        lines.append("")
     parser.epilog = "\n".join([*lines, "`attn COMMAND --help` says more of one."])
     return parser

@@ -5,9 +5,10 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from autograder.authoring.course import CourseError, Lesson, course_root, find_lessons, learners_course, lessons, settings
 from autograder.cli.common import Add, one_thread
 
 _LESSONS = "lessons (default: all); '03*' names all notebooks of a chapter"
@@ -73,9 +74,7 @@ def register(add: Add) -> None:
     new.add_argument("name", help="NN_slug, for example 12_linear_attention; 12b_delta_rule for a workshop")
 
 
-def _chosen(words: Sequence[str]) -> list[Any]:
-    from autograder.authoring.course import find_lessons, lessons
-
+def _chosen(words: Sequence[str]) -> list[Lesson]:
     found = [lesson for word in words for lesson in find_lessons(word)]
     return list(dict.fromkeys(found)) if words else list(lessons())
 
@@ -89,7 +88,7 @@ def _build(arguments: argparse.Namespace) -> int:
     chosen = _chosen(arguments.lessons)
     if arguments.check:
         problems = make_release.check(chosen, search=arguments.search)
-        problems += [str(one) for lesson in chosen for one in style.findings(lesson)] if style.enforced() else []
+        problems += [str(one) for lesson in chosen for one in style.findings(lesson)] if settings().style.enforced else []
         stale = [] if arguments.lessons else readme_tables.refresh(chosen, write=False)
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
@@ -114,7 +113,7 @@ def _style(arguments: argparse.Namespace) -> int:
     found = [one for lesson in _chosen(arguments.lessons) for one in findings(lesson) if arguments.only in (None, one.rule)]
     for one in found:
         print(one)
-    print(f"{len(found)} to mend" if found else "nothing to mend")
+    print(f"{len(found) or 'nothing'} to mend")
     return 1 if found else 0
 
 
@@ -128,14 +127,9 @@ def _verify(arguments: argparse.Namespace) -> int:
     verdicts: list[Verdict] = []
     for lesson in _chosen(arguments.lessons):
         verdicts += verify_lesson(lesson, seeds=seeds_of(lesson) if arguments.thorough else HIDDEN_LIKE_SEEDS)
-    total = {
-        "exercises": len(verdicts),
-        "misconceptions": sum(v.misconceptions for v in verdicts),
-        "caught": sum(v.caught for v in verdicts),
-        "variants": sum(v.variants for v in verdicts),
-        "variants_full": sum(v.variants_full for v in verdicts),
-        "blank_zero": all(v.blank_zero for v in verdicts),
-    }
+    counts = ("misconceptions", "caught", "variants", "variants_full")
+    total = {"exercises": len(verdicts), **{name: sum(getattr(v, name) for v in verdicts) for name in counts}}
+    total["blank_zero"] = all(v.blank_zero for v in verdicts)
     if arguments.json:
         print(json.dumps(total))
     else:
@@ -149,8 +143,6 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _blind(arguments: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
     from autograder.cli.instructor_output import print_blind
     from autograder.grading.trials import blind
     from autograder.sandbox.tiers import choose_tier
@@ -166,13 +158,8 @@ def _blind(arguments: argparse.Namespace) -> int:
 
 def _book(arguments: argparse.Namespace) -> int:
     from autograder.authoring import book
-    from autograder.authoring.course import CourseError, course_root, learners_course
 
-    try:
-        to = course_root() / "book"
-    except CourseError:  # no clone: use the installed course, and write the site to this folder
-        os.environ["ATTN_COURSE"], to = str(learners_course()), Path("book").resolve()
-    folder = arguments.to or to
+    folder = arguments.to or (course_root() / "book" if _is_clone() else Path("book").resolve())
     if arguments.live:
         from autograder.live import site
 
@@ -190,16 +177,22 @@ def _book(arguments: argparse.Namespace) -> int:
 
 def _lite(arguments: argparse.Namespace) -> int:
     from autograder.authoring import book
-    from autograder.authoring.course import CourseError, course_root, learners_course
     from autograder.live import lite
 
-    try:
-        course_root()
-    except CourseError:  # no clone: use the installed course
-        os.environ["ATTN_COURSE"] = str(learners_course())
+    _is_clone()
     made = lite.build(book.chapters(), arguments.folder, pyodide_folder=arguments.pyodide)
     print(f"wrote {len(made)} notebooks; serve {arguments.folder} with any web server")
     return 0
+
+
+def _is_clone() -> bool:
+    """Return whether there is a course here. If not, the installed course is used from now on."""
+    try:
+        course_root()
+    except CourseError:
+        os.environ["ATTN_COURSE"] = str(learners_course())
+        return False
+    return True
 
 
 def _serve(folder: Path, port: int) -> int:

@@ -8,31 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from autograder.cli.common import Add, Command
+from autograder.cli.common import Add
 
 
 def register(add: Add) -> None:
     """Add these commands to the parser."""
     bench = add("bench", lambda arguments: 2, "Measure speed on this machine.")
     kinds = bench.add_subparsers(title="what to measure", required=True, metavar="KIND")
-
-    def add_kind(name: str, run: Command, text: str) -> argparse.ArgumentParser:
-        kind = kinds.add_parser(name, help=text, description=text)
-        kind.set_defaults(run=run)
-        kind.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE, or instead of the table")
-        return kind
-
-    _add_grading(
-        add_kind("grading", _grading, "A class graded by plain `nbgrader autograde` and by `attn grade`: ratios, equal scores.")
-    )
-
-
-def _add_grading(kind: argparse.ArgumentParser) -> None:
-    kind.add_argument("--lesson", default="03", help="lesson to grade (default: 03)")
-    kind.add_argument("--students", type=int, default=40, help="size of the class (default: 40)")
-    kind.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="for attn grade (default: one for each core)")
-    kind.add_argument("--no-feedback", action="store_true", help="marks only, without feedback pages, for both")
-    kind.add_argument("--sizes", type=int, nargs="+", help="instead: how attn grade's cost grows over classes of these sizes")
+    text = "A class graded by plain `nbgrader autograde` and by `attn grade`: ratios, equal scores."
+    grading = kinds.add_parser("grading", help=text, description=text)
+    grading.set_defaults(run=_grading)
+    grading.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE, or instead of the table")
+    grading.add_argument("--lesson", default="03", help="lesson to grade (default: 03)")
+    grading.add_argument("--students", type=int, default=40, help="size of the class (default: 40)")
+    grading.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="for attn grade (default: one for each core)")
+    grading.add_argument("--no-feedback", action="store_true", help="marks only, without feedback pages, for both")
+    grading.add_argument("--sizes", type=int, nargs="+", help="instead: how attn grade's cost grows over classes of these sizes")
 
 
 def _grading(arguments: argparse.Namespace) -> int:

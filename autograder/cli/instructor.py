@@ -2,10 +2,12 @@
 
 import argparse
 import contextlib
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+from autograder.authoring import course
 from autograder.cli.common import Add
 from autograder.notebooks.atomic_write import write_whole
 
@@ -93,18 +95,15 @@ def _limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _chosen_limits(arguments: argparse.Namespace) -> Any:
-    from dataclasses import replace
-
-    from autograder.authoring.course import CourseError
     from autograder.sandbox.limits import Limits
 
     chosen = {}
     for option, name, _, size, _ in _LIMITS:
         value = getattr(arguments, name)
         if value <= 0:
-            raise CourseError(f"expected {option} to be above 0, got {value:g}.")
+            raise course.CourseError(f"expected {option} to be above 0, got {value:g}.")
         chosen[name] = type(getattr(Limits(), name))(value * size)
-    return replace(Limits(), **chosen)
+    return dataclasses.replace(Limits(), **chosen)
 
 
 def _sandboxed(parser: argparse.ArgumentParser) -> None:
@@ -113,11 +112,10 @@ def _sandboxed(parser: argparse.ArgumentParser) -> None:
 
 
 def _collect(arguments: argparse.Namespace) -> int:
-    from autograder.authoring.course import course_root, find_lesson
     from autograder.grading import collect
 
-    name = find_lesson(arguments.assignment).name
-    found = collect.collect(course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
+    name = course.find_lesson(arguments.assignment).name
+    found = collect.collect(course.course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
     refused = {each.path: each.reason for each in found.refused}
     if arguments.json:
         taken = {"taken": sorted(found.taken), "scripts": sorted(found.scripts), "unchanged": sorted(found.unchanged)}
@@ -128,18 +126,17 @@ def _collect(arguments: argparse.Namespace) -> int:
 
 
 def _grade(arguments: argparse.Namespace) -> int:
-    from autograder.authoring.course import CourseError, course_root, find_lesson
     from autograder.cli.instructor_output import print_class, progress_bar
     from autograder.grading import grade
 
-    name = find_lesson(arguments.assignment).name
+    name = course.find_lesson(arguments.assignment).name
     if arguments.workers is not None and arguments.workers < 1:
-        raise CourseError(f"expected --workers to be at least 1, got {arguments.workers}.")
+        raise course.CourseError(f"expected --workers to be at least 1, got {arguments.workers}.")
     if arguments.dry_run and arguments.feedback:
-        raise CourseError("expected --dry-run or --feedback, got both. A dry run writes no pages: leave one out.")
+        raise course.CourseError("expected --dry-run or --feedback, got both. A dry run writes no pages: leave one out.")
     with progress_bar(f"grading {name}") as progress:
         graded = grade.grade_assignment(
-            course_root(),
+            course.course_root(),
             name,
             students=arguments.student,
             progress=progress,
@@ -162,7 +159,6 @@ def _mark(arguments: argparse.Namespace) -> int:
     import getpass
 
     from autograder import hand_marking
-    from autograder.authoring.course import course_root, find_lesson
     from autograder.grading.gradebook import tables_unwarned
 
     def ready(addresses: dict[str, str]) -> None:
@@ -172,28 +168,29 @@ def _mark(arguments: argparse.Namespace) -> int:
         if not arguments.no_browser:
             stack.enter_context(hand_marking.opened(next(iter(addresses.values()))))
 
-    name, options = find_lesson(arguments.assignment).name, {"names": arguments.names, "everybody": arguments.everybody}
+    name, options = course.find_lesson(arguments.assignment).name, {"names": arguments.names, "everybody": arguments.everybody}
     with tables_unwarned(), contextlib.ExitStack() as stack:
         if arguments.trail:
-            print(hand_marking.trail(course_root(), name), end="")
+            print(hand_marking.trail(course.course_root(), name), end="")
             return 0
-        hand_marking.run(course_root(), name, arguments.markers or [getpass.getuser()], ready, port=arguments.port, **options)
+        hand_marking.run(
+            course.course_root(), name, arguments.markers or [getpass.getuser()], ready, port=arguments.port, **options
+        )
     return 0
 
 
 def _feedback(arguments: argparse.Namespace) -> int:
-    from autograder.authoring.course import course_root, find_lesson
     from autograder.cli.instructor_output import counted, steps_bar
     from autograder.grading import grade
 
-    name = find_lesson(arguments.assignment).name
+    name = course.find_lesson(arguments.assignment).name
     with steps_bar(f"writing the pages of {name}") as steps:
-        written = grade.write_feedback(course_root(), name, steps.done)
-    print(f"wrote {counted(len(written), 'page')} below {course_root() / 'feedback'}")
+        written = grade.write_feedback(course.course_root(), name, steps.done)
+    print(f"wrote {counted(len(written), 'page')} below {course.course_root() / 'feedback'}")
     if arguments.zip is not None:
         from autograder.grading.reports import return_pages
 
-        packed = return_pages.pack(course_root(), name, arguments.zip, [path.parts[-3] for path in written])
+        packed = return_pages.pack(course.course_root(), name, arguments.zip, [path.parts[-3] for path in written])
         print(f"packed {counted(packed.pages, 'page')} into {packed.path}")
         if packed.left_out:
             print(f"not in it, because the download doesn't have their work: {', '.join(packed.left_out)}")
@@ -201,12 +198,11 @@ def _feedback(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from autograder.authoring.course import course_root, find_lesson
     from autograder.cli.instructor_output import counted
     from autograder.grading import ledger
     from autograder.grading.reports import class_report, class_report_page, class_table
 
-    root, lesson = course_root(), find_lesson(arguments.assignment)
+    root, lesson = course.course_root(), course.find_lesson(arguments.assignment)
     shown = class_report.class_view(root, lesson, arguments.earlier)
     if arguments.json:
         print(json.dumps(class_report.to_json(shown)))

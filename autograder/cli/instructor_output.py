@@ -1,6 +1,7 @@
 """Print tables with rich: coloured on a terminal, plain elsewhere, with symbols that say the same as the colours."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from textwrap import shorten
@@ -33,13 +34,8 @@ def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> N
     """Print the mutation score per exercise and in total, then every problem in full."""
     table = Table("lesson", "exercise", "misconceptions caught", "variants full", "blank = 0", title="attn verify")
     for v in verdicts:
-        table.add_row(
-            v.lesson,
-            v.exercise,
-            f"{v.caught} / {v.misconceptions}",
-            f"{v.variants_full} / {v.variants}",
-            "✓" if v.blank_zero else "✗",
-        )
+        caught, full = f"{v.caught} / {v.misconceptions}", f"{v.variants_full} / {v.variants}"
+        table.add_row(v.lesson, v.exercise, caught, full, "✓" if v.blank_zero else "✗")
     console = console_for(140)
     console.print(table)
     share = 100 * total["caught"] / total["misconceptions"] if total["misconceptions"] else 100.0
@@ -62,17 +58,15 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         cells = [escape(row.student), f"{row.score:g}", f"{row.points:g}"]
         if expected is not None:
             cells.append(f"{expected[row.student]:g} {'✓' if expected[row.student] == row.score else '✗'}")
-        right = sum(state.status == "pass" for state in row.exercises.values())
+        states = Counter(state.status for state in row.exercises.values())
         wrong = [_what(name, state) for name, state in row.exercises.items() if state.status in ("fail", "part")]
-        idle = sum(state.status == "todo" for state in row.exercises.values())
-        if idle:
-            wrong.append(f"· {idle} not started")
-        said = row.remarks
-        remarks = escape(
-            "; ".join(shorten(text, 160, placeholder=" …") for text in said[:3])
-            + (f"; and {len(said) - 3} more" if said[3:] else "")
-        )
-        table.add_row(*cells, f"{right} / {len(row.exercises)}", "\n".join(wrong), remarks, f"{row.seconds:.1f}")
+        if states["todo"]:
+            wrong.append(f"· {states['todo']} not started")
+        remarks = [shorten(text, 160, placeholder=" …") for text in row.remarks[:3]]
+        if more := len(row.remarks[3:]):
+            remarks.append(f"and {more} more")
+        right, said = f"{states['pass']} / {len(row.exercises)}", escape("; ".join(remarks))
+        table.add_row(*cells, right, "\n".join(wrong), said, f"{row.seconds:.1f}")
     console = console_for(140)
     for tier, text in SAID.items():
         if tier in graded.tier.split(", "):
@@ -80,27 +74,23 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
     console.print(table)
     for line in change_lines(graded):
         console.print(escape(line), soft_wrap=True)
-    then = f"Next, look at the class: attn report {graded.assignment}"
-    if graded.written:
-        then = f"Next, grade the written answers: attn mark {graded.assignment}"
-    then = "Nothing was written." if graded.dry else then
+    step = "grade the written answers: attn mark" if graded.written else "look at the class: attn report"
+    then = "Nothing was written." if graded.dry else f"Next, {step} {graded.assignment}"
     console.print(f"{graded.graded_now} of {len(graded.rows)} submissions graded in this run, in {graded.seconds:.1f} s. {then}")
 
 
 def change_lines(graded: "ClassReport") -> list[str]:
     """Return a line for each student whose marks changed since the run before; empty if nobody was graded again."""
-    again = {row.student for row in graded.rows if any(change.student == row.student for change in graded.changed)}
-    if not again:
-        return ["No marks change."] if graded.dry else []
-    verb = "would change" if graded.dry else "changed"
-    lines = [f"Marks of {counted(len(again), 'student')} {verb}:"]
+    lines = []
     for row in graded.rows:
         own = [change for change in graded.changed if change.student == row.student]
         if own:
             total = row.score - sum(change.after - change.before for change in own)
             said = ", ".join(f"{change.exercise} {change.before:g} → {change.after:g}" for change in own)
             lines.append(f"  {row.student}: {total:g} → {row.score:g} ({said})")
-    return lines
+    if not lines:
+        return ["No marks change."] if graded.dry else []
+    return [f"Marks of {counted(len(lines), 'student')} {'would change' if graded.dry else 'changed'}:", *lines]
 
 
 def counted(number: int, noun: str) -> str:

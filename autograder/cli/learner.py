@@ -30,9 +30,8 @@ def register(add: Add) -> None:
     lab.add_argument("--port", type=int, default=8888, help="port to try first (default: 8888)")
 
     status = add("status", _status, "Show your progress, or how a lesson stands.")
-    completed(
-        status.add_argument("lesson", nargs="?", help="number, slug or name of a lesson: show each of its exercises"), lessons
-    )
+    each = "number, slug or name of a lesson: show each of its exercises"
+    completed(status.add_argument("lesson", nargs="?", help=each), lessons)
     status.add_argument("--all", action="store_true", help="name every exercise, of lessons not begun too")
     _common(status)
 
@@ -193,9 +192,7 @@ def _hint(arguments: argparse.Namespace) -> int:
     from autograder.workspace.in_cells import choose_hint, solutions
 
     folder = workspace.locate(arguments.workspace)
-    lesson, exercise = workspace.resolve(folder, arguments.exercise)
-    if exercise is None:
-        raise CourseError(f"expected an exercise, got the lesson {lesson}. For example: `attn hint {_example(folder, lesson)}`.")
+    lesson, exercise = _exercise(folder, arguments.exercise, "hint")
     hint = choose_hint.hint(folder, lesson, exercise, again=arguments.again)
     if arguments.json:
         _put(dataclasses.asdict(hint))
@@ -210,21 +207,22 @@ def _solution(arguments: argparse.Namespace) -> int:
     from autograder.workspace.in_cells import solutions
 
     folder = workspace.locate(arguments.workspace)
-    lesson, exercise = workspace.resolve(folder, arguments.exercise, written=True)
-    if exercise is None:
-        raise CourseError(
-            f"expected an exercise, got the lesson {lesson}. For example: `attn solution {_example(folder, lesson)}`."
-        )
+    lesson, exercise = _exercise(folder, arguments.exercise, "solution", written=True)
     name = f"{label_of(lesson)}.{exercise}"
     calls = solutions.Calls(name, f"attn hint {name}", f"attn solution {name} --sure")
     print_solution(name, solutions.solution(folder, lesson, exercise, sure=arguments.sure, calls=calls).text)
     return 0
 
 
-def _example(folder: Path, lesson: str) -> str:
+def _exercise(folder: Path, target: str, command: str, *, written: bool = False) -> tuple[str, str]:
+    """Return the lesson and the exercise that `target` names for `command`. Raises CourseError if it names a whole lesson."""
     from autograder.workspace import folder as workspace
 
-    return f"{label_of(lesson)}.{workspace.answer_ids(folder, lesson, False)[-1]}"
+    lesson, exercise = workspace.resolve(folder, target, written=written)
+    if exercise is None:
+        example = f"attn {command} {label_of(lesson)}.{workspace.answer_ids(folder, lesson, False)[-1]}"
+        raise CourseError(f"expected an exercise, got the lesson {lesson}. For example: `{example}`.")
+    return lesson, exercise
 
 
 def _reset(arguments: argparse.Namespace) -> int:

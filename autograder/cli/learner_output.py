@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from autograder.workspace.submit import HandIn
     from autograder.workspace.update import Carried
 
-COLOUR = {
-    "pass": "green",
-    "part": "yellow",
-    "fail": "red",
-    "todo": "bright_black",
-}  # readable on any background
+COLOUR = {"pass": "green", "part": "yellow", "fail": "red", "todo": "bright_black"}  # readable on any background
 STATE = {"pass": "✓", "part": "!", "fail": "✗"}
 BAR = 24
 
@@ -49,20 +44,14 @@ def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> N
     width = max((len(row["title"]) + (3 if row["workshop"] else 0) for row in rows), default=0)
     for row in rows:
         status = _lesson_status(row)
-        indent = "  " if row["workshop"] else ""
-        title = f"{row['title']:<{width - (3 if row['workshop'] else 0)}}"
-        head = Text.assemble(
-            indent,
-            (SYMBOL[status], COLOUR[status]),
-            f" {label_of(row['lesson'])} ",
-            (title, "" if row["workshop"] else "bold"),
-            " ",
-        )
+        indent, columns, style = ("  ", width - 3, "") if row["workshop"] else ("", width, "bold")
+        title = f"{row['title']:<{columns}}"
+        head = Text.assemble(indent, (SYMBOL[status], COLOUR[status]), f" {label_of(row['lesson'])} ", (title, style), " ")
         needs = f" · needs {', '.join(row['needs'])}" if row["needs"] else ""
         console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}{needs}")
         if every or status == "part":
             for line in [*map(_exercise, row["exercises"]), *map(_question, row["questions"])]:
-                console.print(Padding(line, (0, 0, 0, 5), expand=False))
+                console.print(Padding.indent(line, 5))
             if status == "part" and (said := open_words(row["questions"])):
                 console.print(f"     {said}.")
     _next(console, rows)
@@ -74,27 +63,21 @@ def print_lesson(row: Mapping[str, Any], *, later: str | None = None) -> None:
     `later` is the next core notebook, which is suggested once this one is done.
     """
     console = console_for()
-    head = Text.assemble(
-        (SYMBOL[_lesson_status(row)], COLOUR[_lesson_status(row)]), f" {label_of(row['lesson'])} ", (row["title"], "bold")
-    )
+    status = _lesson_status(row)
+    head = Text.assemble((SYMBOL[status], COLOUR[status]), f" {label_of(row['lesson'])} ", (row["title"], "bold"))
     console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}")
     for exercise in row["exercises"]:
         tried = exercise["attempts"]
         checked = f", checked {tried} time{'' if tried == 1 else 's'}" if tried else ""
-        console.print(Padding(_exercise(exercise), (0, 0, 0, 5), expand=False))
-        console.print(
-            Text(f"       {exercise['title']}: {exercise['score']:g} / {exercise['points']:g}{checked}"), soft_wrap=True
-        )
+        console.print(Padding.indent(_exercise(exercise), 5))
+        said = f"       {exercise['title']}: {exercise['score']:g} / {exercise['points']:g}{checked}"
+        console.print(Text(said), soft_wrap=True)
     for question in row["questions"]:
-        console.print(Padding(_question(question), (0, 0, 0, 5), expand=False))
+        console.print(Padding.indent(_question(question), 5))
     if said := open_words(row["questions"]):
         console.print(f"{said[:1].upper()}{said[1:]}.")
-    done = (
-        f"This lesson is done. Next: lesson {label_of(later)} (`attn lab {label_of(later)}`)."
-        if later
-        else "This lesson is done, the last one."
-    )
-    _next(console, [row], done)
+    then = f". Next: lesson {label_of(later)} (`attn lab {label_of(later)}`)." if later else ", the last one."
+    _next(console, [row], f"This lesson is done{then}")
 
 
 def _lesson_status(row: Mapping[str, Any]) -> str:
@@ -115,29 +98,23 @@ def _exercise(exercise: Mapping[str, Any]) -> Text:
 
 
 def _question(question: Mapping[str, Any]) -> Text:
-    status, word = ("pass", "answered") if question["answered"] else ("todo", "open")
-    symbol = SYMBOL["noted"] if question["answered"] else SYMBOL["todo"]
-    return Text.assemble((f"{symbol} {question['id']}", COLOUR[status]), f" · in words, {word} · {question['title']}")
+    symbol, colour, word = ("noted", "pass", "answered") if question["answered"] else ("todo", "todo", "open")
+    return Text.assemble((f"{SYMBOL[symbol]} {question['id']}", COLOUR[colour]), f" · in words, {word} · {question['title']}")
 
 
 def _next(console: Console, rows: Sequence[Mapping[str, Any]], done: str = "All done.") -> None:
     console.print("\n✓ passed   ◐ partly right   ✗ not yet   · not started   • answered in words")
     for row in core_path_first(rows):
-        for exercise in row["exercises"]:
-            if exercise["status"] != "pass":
-                console.print(f"Next: {exercise['id']} in lesson {label_of(row['lesson'])} (`attn lab`).")
-                return
-        for question in row["questions"]:
-            if not question["answered"]:
-                console.print(f"Next: the question in words {question['id']} in lesson {label_of(row['lesson'])} (`attn lab`).")
-                return
+        left = [exercise["id"] for exercise in row["exercises"] if exercise["status"] != "pass"]
+        left += [f"the question in words {question['id']}" for question in row["questions"] if not question["answered"]]
+        if left:
+            console.print(f"Next: {left[0]} in lesson {label_of(row['lesson'])} (`attn lab`).")
+            return
     console.print(done)
 
 
 def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any]] = (), steps: Sequence[str] = ()) -> None:
-    """Print the panel of each check with its first line in colour, a line for all, what is next, and the open questions in
-    `words`.
-    """
+    """Print each check's panel with its first line in colour, a line for all, what is next, and the open questions in `words`."""
     console = console_for()
     for one in checked:
         first, _, rest = one.text.partition("\n")
@@ -176,7 +153,7 @@ def print_hint(hint: "Hint", *, answers: bool) -> None:
         console.print(f"{name} has no hints: nothing but committing to an answer is asked.")
         return
     console.print(Text(f"{name} · hint {hint.level} of {hint.total} · {HINT[min(hint.level, len(HINT)) - 1]}", style="bold"))
-    console.print(Padding(Text(plain(hint.text)), (0, 0, 0, 2), expand=False))
+    console.print(Padding.indent(Text(plain(hint.text)), 2))
     if hint.level < hint.total:
         console.print(f"`attn hint {name}` shows the next one.")
     else:
@@ -189,7 +166,7 @@ def print_solution(name: str, text: str) -> None:
     """Print the reference's answer to an exercise, or ours to a question in words."""
     console = console_for()
     console.print(Text(f"{name} · our answer", style="bold"))
-    console.print(Padding(Text(text), (0, 0, 0, 2), expand=False), soft_wrap=True)
+    console.print(Padding.indent(Text(text), 2), soft_wrap=True)
 
 
 def print_handin(handin: "HandIn") -> None:
@@ -215,11 +192,11 @@ def print_carried(carried: Sequence["Carried"], workspace: Path) -> None:
         said = f": {len(one.kept)} answers and {one.own} cells of your own carried over"
         console.print(Text.assemble(("✓ ", COLOUR["pass"]), (one.lesson, "bold"), said))
         for name, home in one.moved.items():
-            console.print(Padding(f"`{name}` is asked in {home} now; your answer is there", (0, 0, 0, 4), expand=False))
+            console.print(Padding.indent(f"`{name}` is asked in {home} now; your answer is there", 4))
         for note in one.notes:
-            console.print(Padding(Text.assemble(("! ", COLOUR["part"]), note), (0, 0, 0, 4), expand=False))
+            console.print(Padding.indent(Text.assemble(("! ", COLOUR["part"]), note), 4))
         if one.backup:
-            console.print(Padding(f"before: {one.backup.relative_to(workspace)}", (0, 0, 0, 4), expand=False), soft_wrap=True)
+            console.print(Padding.indent(f"before: {one.backup.relative_to(workspace)}", 4), soft_wrap=True)
     if carried:
         console.print("Open notebooks: File > Reload Notebook from Disk. Then `attn check` tells what still passes.")
 

@@ -13,9 +13,9 @@ from string import Template
 import nbformat
 
 from autograder.authoring import book, excerpts
-from autograder.authoring.course import Lesson, settings
+from autograder.authoring.course import Lesson, by_chapter, settings
 from autograder.authoring.front_door import MODULE, FrontDoor
-from autograder.authoring.readme_tables import objectives
+from autograder.authoring.readme_tables import hours, objectives
 from autograder.authoring.workload import minutes
 from autograder.diagnosis import panel
 from autograder.live import packing
@@ -36,12 +36,11 @@ def write(
     *,
     files: str,
     pyodide: str,
-    repository: str = "",
-    address: str = "",
-    pages: Mapping[str, str] | None = None,
+    repository: str,
+    address: str,
+    pages: Mapping[str, str],
 ) -> list[Path]:
-    """Write the landing page into the book in `folder`. Returns the page of contents, which it replaces as the start, and
-    itself.
+    """Write the landing page into the book in `folder`, and return the page of contents, whose place it takes, and itself.
 
     `live` names the lessons that run in the page; `files` and `pyodide` are addresses relative to the page. `repository` is
     the address of the course's repository, and `address` the one at which the site will be published. `pages` maps names of
@@ -54,32 +53,7 @@ def write(
     (folder / CONTENTS).write_text(first, encoding="utf-8")
     _rename_in_search(folder)
     (folder / book.CARD).write_bytes(door.card())
-    page = _page(door, lessons, live, files=files, pyodide=pyodide, repository=repository, address=address, pages=pages or {})
-    (folder / "index.html").write_text(page, encoding="utf-8")
-    return [folder / CONTENTS, folder / "index.html"]
-
-
-def _rename_in_search(folder: Path) -> None:
-    """Redirect search results on the list of lessons to its new place."""
-    name = Path(CONTENTS).stem
-    for path, before in ((folder / "searchindex.js", r'"docnames":\[[^\]]*'), (folder / "_static" / excerpts.DATA, r"[{,]")):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(re.sub(rf'({before})"index"', rf'\1"{name}"', text, count=1), encoding="utf-8")
-
-
-def _page(
-    door: FrontDoor,
-    lessons: Sequence[Lesson],
-    live: Collection[str],
-    *,
-    files: str,
-    pyodide: str,
-    repository: str,
-    address: str,
-    pages: Mapping[str, str],
-) -> str:
-    title = settings().title
-    begin = next((lesson for lesson in lessons if lesson.name in live), lessons[0])
+    title, begin = settings().title, _first(lessons, live)
     data = {
         "next": f"{begin.name}.html",
         "title": f"{begin.label} {begin.title}",
@@ -96,7 +70,7 @@ def _page(
         f'<details class="hint"><summary>Hint {i}</summary><p>{panel.inline(hint)}</p></details>'
         for i, hint in enumerate(door.exercise.hints, 1)
     )
-    return Template(_PAGE.read_text(encoding="utf-8")).substitute(
+    page = Template(_PAGE.read_text(encoding="utf-8")).substitute(
         language=settings().language,
         title=html.escape(title),
         description=book.card_tags(title, book.shortened(f"{door.promise} {door.lead}"), "index", address),
@@ -116,11 +90,25 @@ def _page(
         hours=_hours(lessons),
         files=files,
     )
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    return [folder / CONTENTS, folder / "index.html"]
+
+
+def _rename_in_search(folder: Path) -> None:
+    """Redirect search results on the list of lessons to its new place."""
+    name = Path(CONTENTS).stem
+    for path, before in ((folder / "searchindex.js", r'"docnames":\[[^\]]*'), (folder / "_static" / excerpts.DATA, r"[{,]")):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(rf'({before})"index"', rf'\1"{name}"', text, count=1), encoding="utf-8")
+
+
+def _first(lessons: Sequence[Lesson], live: Collection[str]) -> Lesson:
+    return next((lesson for lesson in lessons if lesson.name in live), lessons[0])
 
 
 def _doors(lessons: Sequence[Lesson], live: Collection[str], repository: str, pages: Mapping[str, str]) -> str:
     """Return the three ways to start, as HTML."""
-    first = next((lesson.name for lesson in lessons if lesson.name in live), lessons[0].name)
+    first = _first(lessons, live).name
     opened = f"lab/index.html?path={first}/{first}.ipynb"  # JupyterLab's own start page says nothing about the course
     lite = f' or in <a href="{pages["lite"]}{opened}">JupyterLab in a tab</a>' if "lite" in pages else ""
     clone = f"git clone {repository or 'ADDRESS-OF-THE-REPOSITORY'} course\ncd course\nmake lab"
@@ -144,13 +132,10 @@ def _doors(lessons: Sequence[Lesson], live: Collection[str], repository: str, pa
 
 def _chapters(lessons: Sequence[Lesson], live: Collection[str]) -> str:
     """Return the map as HTML: a row for each chapter, with its core notebook and then its workshops."""
-    chapters: dict[int, list[Lesson]] = {}
-    for lesson in lessons:
-        chapters.setdefault(lesson.number, []).append(lesson)
     rows = []
-    for number, notebooks in chapters.items():
+    for number, notebooks in by_chapter(lessons).items():
         core = "".join(_core(lesson, live) for lesson in notebooks if not lesson.workshop)
-        workshops = "".join(_workshop(lesson, live) for lesson in notebooks if lesson.workshop)
+        workshops = "".join(f"<li>{_link(lesson, live)}</li>" for lesson in notebooks if lesson.workshop)
         below = f'<ul class="workshops">{workshops}</ul>' if workshops else ""
         rows.append(f'<li><span class="number" aria-hidden="true">{number:02d}</span><div>{core}{below}</div></li>')
     return "".join(rows)
@@ -159,10 +144,6 @@ def _chapters(lessons: Sequence[Lesson], live: Collection[str]) -> str:
 def _core(lesson: Lesson, live: Collection[str]) -> str:
     about = panel.inline(objectives(lesson)[0])
     return f'<p class="core">{_link(lesson, live)}</p><p class="about">{about[:1].upper()}{about[1:]}</p>'
-
-
-def _workshop(lesson: Lesson, live: Collection[str]) -> str:
-    return f"<li>{_link(lesson, live)}</li>"
 
 
 def _link(lesson: Lesson, live: Collection[str]) -> str:
@@ -181,9 +162,8 @@ def _checks(lesson: Lesson) -> int:
 
 
 def _hours(lessons: Sequence[Lesson]) -> str:
-    core = sum(minutes(lesson) for lesson in lessons if not lesson.workshop)
-    workshops = sum(minutes(lesson) for lesson in lessons if lesson.workshop)
-    text = f"The core path is a complete course of {round(core / 60)} hours."
-    if workshops:
-        text += f" Workshops go deeper into a chapter, and you can skip any of their {round(workshops / 60)} hours."
+    core, workshops = hours(lessons)
+    text = f"The core path is a complete course of {core} hours."
+    if any(lesson.workshop for lesson in lessons):
+        text += f" Workshops go deeper into a chapter, and you can skip any of their {workshops} hours."
     return text

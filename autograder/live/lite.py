@@ -48,7 +48,8 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
         command = [sys.executable, "-m", "jupyterlite_core", "build", "--lite-dir", str(home), "--output-dir", str(home / "site")]
         command += ["--contents", str(home / "contents"), *(part for path in wheels for part in ("--piplite-wheels", str(path)))]
         # other extensions in this environment, such as nbgrader's, need a JupyterLab with a server
-        extensions = [str(_kernel_extension()), *map(str, sorted((lab.BUTTONS / "labextensions").iterdir()))]
+        kernel = Path(sys.prefix) / "share" / "jupyter" / "labextensions" / "@jupyterlite" / "pyodide-kernel-extension"
+        extensions = [str(path) for path in (kernel, *sorted((lab.BUTTONS / "labextensions").iterdir()))]
         own = {"ignore_sys_prefix": True, "federated_extensions": extensions}
         (home / "jupyter_lite_config.json").write_text(json.dumps({"LiteBuildConfig": own}), encoding="utf-8")
         done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
@@ -59,11 +60,6 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(home / "site", folder)
     return live
-
-
-def _kernel_extension() -> Path:
-    """Return the folder in which the package of the Pyodide kernel installed its extension."""
-    return Path(sys.prefix) / "share" / "jupyter" / "labextensions" / "@jupyterlite" / "pyodide-kernel-extension"
 
 
 def _put_notebook(lesson: Lesson, target: Path) -> None:

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from autograder.notebooks.roles import FIGURE
 from autograder.notebooks.scopes import scopes, statements, texts_of
-
-FIGURE = "figure"  # tags a cell that only draws; no check depends on it
 
 
 @dataclass(frozen=True)

@@ -18,17 +18,8 @@ from autograder.authoring.course import CourseError, Lesson, course_root, settin
 from autograder.authoring.reference_source import files_behind, imported_names
 from autograder.packs import pack_file
 
-ENGINE = (
-    "",
-    "authoring",
-    "diagnosis",
-    "judging",
-    "live",
-    "mutants",
-    "notebooks",
-    "packs",
-    "workspace",
-)  # the parts that a check needs
+# the parts that a check needs
+ENGINE = ("", "authoring", "diagnosis", "judging", "live", "mutants", "notebooks", "packs", "workspace")
 IN_PYODIDE = ("numpy", "matplotlib")  # compiled packages that lessons import and Pyodide provides
 HOME = "attn_live_course"  # the package that holds a course's packs in JupyterLite's wheel
 Files = dict[str, bytes]
@@ -50,7 +41,7 @@ def code_of(lesson: Lesson) -> list[str]:
 
 def runs_in_browser(lesson: Lesson) -> bool:
     """Return whether a browser can run the notebook: its cells import nothing that Pyodide lacks, such as PyTorch."""
-    return not {"torch", "tokenizers", "triton"} & _top_level(code_of(lesson))
+    return not {"torch", "tokenizers", "triton"} & _top_level([lesson])
 
 
 def given_packages() -> dict[str, Path]:
@@ -66,40 +57,34 @@ def bundle(lessons: Sequence[Lesson], *, data: bool = False) -> Files:
 
     `data` adds files beside the modules, such as arrays, and packages that only figures use.
     """
-    code = [source for lesson in lessons for source in code_of(lesson)]
-    asked = _imports(lessons)
-    files = _engine()
-    for package, place in given_packages().items():
-        home = place.parent
-        for path in sorted(files_behind(asked, {package: place})):
-            if data or path.suffix == ".py":
-                files[path.relative_to(home).as_posix()] = path.read_bytes()
-    for name in distributions(code, data=data):
+    files = _engine() | {name: content for name, content in _given(lessons).items() if data or name.endswith(".py")}
+    for name in distributions(lessons, data=data):
         files |= dict(_installed(name))
     return files
 
 
-def distributions(code: Iterable[str], *, data: bool = False) -> list[str]:
-    """Return the installed distributions that `code` and the engine import and Pyodide lacks, with what they require in turn.
+def distributions(lessons: Sequence[Lesson], *, data: bool = False) -> list[str]:
+    """Return the installed distributions that `lessons` and the engine import and Pyodide lacks, with what they require in turn.
 
     `data` adds those that the course's settings require.
     """
     known = {*sys.stdlib_module_names, *IN_PYODIDE, *given_packages(), "autograder", "torch"}
-    engine = Path(autograder.__file__).read_text(encoding="utf-8")
-    wanted = _top_level([*code, engine]) | (set(settings().requires) if data else set())
+    engine = imported_names(Path(autograder.__file__).read_text(encoding="utf-8"))
+    wanted = {*_top_level(lessons), *engine} | (set(settings().requires) if data else set())
     homes = metadata.packages_distributions()
     left = sorted(homes[name][0] for name in wanted - known if name in homes)
     found: dict[str, None] = {}
     while left:
         name = left.pop(0)
-        if name in found:
-            continue
-        found[name] = None
-        for line in metadata.distribution(name).requires or ():
-            needed = re.match(r"[\w.-]+", line)
-            if needed and "extra ==" not in line and needed[0] not in IN_PYODIDE:
-                left.append(needed[0])
+        if name not in found:
+            found[name] = None
+            named = (re.match(r"[\w.-]+", line) for line in _requirements(name))
+            left += [match[0] for match in named if match and match[0] not in IN_PYODIDE]
     return list(found)
+
+
+def _requirements(name: str) -> list[str]:
+    return [line for line in metadata.distribution(name).requires or () if "extra ==" not in line]
 
 
 def write_zip(files: Files, target: Path) -> Path:
@@ -131,35 +116,27 @@ def write_wheel(name: str, version: str, requires: Sequence[str], files: Files, 
 
 def course_wheel(lessons: Sequence[Lesson], folder: Path) -> Path:
     """Write the wheel for JupyterLite: engine, given modules with their data, and the packs of `lessons`."""
-    code = [source for lesson in lessons for source in code_of(lesson)]
-    asked = _imports(lessons)
-    files = _engine()
-    for package, place in given_packages().items():
-        files |= {
-            path.relative_to(place.parent).as_posix(): path.read_bytes() for path in sorted(files_behind(asked, {package: place}))
-        }
+    files = _engine() | _given(lessons)
     files[f"{HOME}/__init__.py"] = b""
     files[f"{HOME}/course/course.toml"] = (course_root() / "course.toml").read_bytes()
     for lesson in lessons:
         for path in released(lesson).iterdir():
             files[f"{HOME}/course/release/{lesson.name}/{path.name}"] = path.read_bytes()
-    requires = [*IN_PYODIDE, *distributions(code, data=True)]
+    requires = [*IN_PYODIDE, *distributions(lessons, data=True)]
     announced = f"[autograder.courses]\nlive = {HOME}\n"
     return write_wheel(distribution_name(), autograder.__version__, requires, files, folder, entry_points=announced)
 
 
 def dependency_wheels(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
     """Write wheels of the pure packages that `course_wheel` requires."""
-    code = [source for lesson in lessons for source in code_of(lesson)]
-    return [repacked(name, folder) for name in distributions(code, data=True)]
+    return [repacked(name, folder) for name in distributions(lessons, data=True)]
 
 
 def repacked(name: str, folder: Path) -> Path:
     """Write the wheel of a pure package again, from what is installed."""
     found = metadata.distribution(name)
-    needs = [line for line in found.requires or () if "extra ==" not in line]
     files = {path: content for path, content in _installed(name) if ".dist-info/" not in path}
-    return write_wheel(found.name, found.version, needs, files, folder)
+    return write_wheel(found.name, found.version, _requirements(name), files, folder)
 
 
 def distribution_name() -> str:
@@ -167,13 +144,25 @@ def distribution_name() -> str:
     return metadata.packages_distributions().get("autograder", ["attention-course"])[0]
 
 
-def _imports(lessons: Sequence[Lesson]) -> list[str]:
-    """The modules that the notebooks' cells import, those whose functions judge a design, and those of the course's operators."""
-    found = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
+def _imports(lessons: Iterable[Lesson]) -> list[str]:
+    return [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
+
+
+def _top_level(lessons: Iterable[Lesson]) -> set[str]:
+    return {name.partition(".")[0] for name in _imports(lessons)}
+
+
+def _given(lessons: Sequence[Lesson]) -> Files:
+    """Return the given modules that the notebooks' cells import, that judge a design, or hold the course's operators.
+
+    Includes the data beside them.
+    """
     packs = [path for lesson in lessons for path in released(lesson).glob("*.probes.npz")]
     records = [record for path in packs for record in pack_file.load(path).in_code.values()]
     named = {name for record in records for name in (record.behaviour.partition(":")[0], record.operators)}
-    return [*found, *sorted(named - {""})]
+    asked = [*_imports(lessons), *sorted(named - {""})]
+    places = [(place.parent, path) for name, place in given_packages().items() for path in files_behind(asked, {name: place})]
+    return {path.relative_to(home).as_posix(): path.read_bytes() for home, path in places}
 
 
 def _engine() -> Files:
@@ -190,10 +179,6 @@ def _installed(name: str) -> Iterator[tuple[str, bytes]]:
     for path in found.files or ():
         if ".." not in path.parts and path.suffix != ".pyc" and path.name not in ("RECORD", "INSTALLER", "REQUESTED"):
             yield path.as_posix(), Path(str(found.locate_file(path))).read_bytes()
-
-
-def _top_level(code: Iterable[str]) -> set[str]:
-    return {name.partition(".")[0] for source in code for name in imported_names(source)}
 
 
 def _digest(content: bytes) -> str:

@@ -1,7 +1,6 @@
 """Serve the site to this machine only, for `attn book --live --serve`."""
 
 import gzip
-import socket
 from collections.abc import Callable
 from functools import lru_cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -59,9 +58,4 @@ def _packed(path: Path, _modified: int) -> bytes:
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
     """Return a server of `folder` on the loopback address; `port` 0 takes any free port. Call `serve_forever` on it."""
     handler: Callable[..., SimpleHTTPRequestHandler] = partial(Handler, directory=str(folder))
-    return _Server(("127.0.0.1", port), handler)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    address_family = socket.AF_INET
+    return ThreadingHTTPServer(("127.0.0.1", port), handler)

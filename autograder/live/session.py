@@ -53,7 +53,7 @@ def check(folder: Path, exercise: str, answers: Mapping[str, str]) -> Checked:
                 _run(name, source, names)
         except ModuleNotFoundError as error:
             if error.name and name != exercise:
-                return _say(say(fact("live.imports", name=error.name)), "", printed, needs=error.name)
+                return _say(say(fact("live.imports", name=error.name)), printed, needs=error.name)
             return _broken(name, exercise, error, printed, needs=error.name or "")
         except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
             return _broken(name, exercise, error, printed)
@@ -63,18 +63,12 @@ def check(folder: Path, exercise: str, answers: Mapping[str, str]) -> Checked:
             result = judge_in(names, exercise)
             report = make_report(result)
     except CourseError as error:
-        return _say(str(error), "", printed)
+        return _say(str(error), printed)
     report = dataclasses.replace(report, hints=())  # the page has a button for them
     if result.failure is not None and result.failure.kind == "blank":
         report = dataclasses.replace(report, advice=say(fact("live.blank")))
-    return Checked(
-        html=panel.to_html(report),
-        status="noted" if report.surprise else report.status,
-        score=float(report.score),
-        points=float(report.points),
-        printed=printed.getvalue()[:MOST_PRINTED],
-        needs="",
-    )
+    status = "noted" if report.surprise else report.status
+    return _shown(panel.to_html(report), status, printed, score=float(report.score), points=float(report.points))
 
 
 def run(folder: Path, cell: str, source: str, answers: Mapping[str, str]) -> Checked:
@@ -89,21 +83,13 @@ def run(folder: Path, cell: str, source: str, answers: Mapping[str, str]) -> Che
         except BaseException as error:  # SystemExit and KeyboardInterrupt in a cell are failures too
             missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
             return _broken(name, cell, error, printed, needs=missing, given=True)
-    return Checked(
-        html="" if shown is None else _displayed(shown),
-        status="pass",
-        score=0.0,
-        points=0.0,
-        printed=printed.getvalue()[:MOST_PRINTED],
-        needs="",
-    )
+    return _shown("" if shown is None else _displayed(shown), "pass", printed)
 
 
 def _opened(folder: Path) -> list[dict[str, Any]]:
     """Return the cells of the released notebook in `folder`, and make that the working folder, because the packs are there."""
-    notebook: dict[str, Any] = json.loads((folder / f"{folder.name}.ipynb").read_text(encoding="utf-8"))
     os.chdir(folder)
-    cells: list[dict[str, Any]] = notebook["cells"]
+    cells: list[dict[str, Any]] = json.loads(Path(f"{folder.name}.ipynb").read_text(encoding="utf-8"))["cells"]
     return cells
 
 
@@ -146,7 +132,7 @@ def _broken(
     where = fact("live.line", line=line) if line else ""
     if given and isinstance(error, NotImplementedError):  # an answer above is still blank
         blank = traceback.extract_tb(error.__traceback__)[-1].filename.strip("<>")
-        return _say(say(fact("live.open", name=blank)), "", printed)
+        return _say(say(fact("live.open", name=blank)), printed)
     if name == exercise:
         stopped = fact("live.stopped", where=where)
     elif given:
@@ -155,19 +141,19 @@ def _broken(
         stopped = fact("live.above", name=name, where=where, needs=exercise)
     if isinstance(error, NameError) and len(error.name or "") == 1 and exercise.startswith("predict"):
         said += f"\n{say(fact('live.quotes', letter=error.name))}"
-    return _say(say(stopped), said, printed, needs=needs)
+    return _say(say(stopped), printed, detail=said, needs=needs)
 
 
-def _say(headline: str, detail: str, printed: io.StringIO, *, needs: str = "") -> Checked:
+def _say(headline: str, printed: io.StringIO, *, detail: str = "", needs: str = "") -> Checked:
     """Return a panel, framed like the others, for what happens before anything can be judged."""
     body = f"<p style='margin:2px 0'><b>{panel.inline(headline)}</b></p>"
     if detail:
         body += f"<pre style='margin:6px 0 0;white-space:pre-wrap'>{html.escape(detail)}</pre>"
-    return Checked(
-        html=panel.framed(body, "fail"),
-        status="fail",
-        score=0.0,
-        points=0.0,
-        printed=printed.getvalue()[:MOST_PRINTED],
-        needs=needs,
-    )
+    return _shown(panel.framed(body, "fail"), "fail", printed, needs=needs)
+
+
+def _shown(
+    markup: str, status: str, printed: io.StringIO, *, score: float = 0.0, points: float = 0.0, needs: str = ""
+) -> Checked:
+    text = printed.getvalue()[:MOST_PRINTED]
+    return Checked(html=markup, status=status, score=score, points=points, printed=text, needs=needs)

@@ -31,14 +31,13 @@ def build(
     """Write the live book into `folder` and return its pages, the start page last.
 
     `repository` is the GitHub address (https://github.com/OWNER/NAME) with which pages of PyTorch notebooks link to Colab
-    and Binder, `address` the one at which the site will be published, and `lite` the site's folder with its JupyterLite
-    twin.
+    and Binder, `address` the one where the site will be published, and `lite` the site's folder with its JupyterLite twin.
     """
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
     found = pyodide.find(pyodide_folder)
     guide = "learning" in site_docs.pages(course_root().parent / "docs")
     runtime = f"{FILES}/pyodide/" if found else pyodide.CDN
-    names = {lesson.name for lesson in live}
+    names = frozenset(lesson.name for lesson in live)
     with tempfile.TemporaryDirectory() as scratch:
         static = Path(scratch)
         shutil.copytree(STATIC, static / FILES)
@@ -46,12 +45,12 @@ def build(
             static=static,
             styles=(f"{FILES}/live.css",),
             scripts=(f"{FILES}/page.js",),
-            exercise=lambda lesson, cell, task: _exercise(cell, task) if lesson.name in names else "\n\n".join(task),
+            exercise=_exercise,
             intro=lambda lesson: (
                 _live_intro(lesson, runtime) if lesson.name in names else _needs_torch(lesson, repository, guide=guide)
             ),
-            given=lambda lesson, cell, parts: _given(cell, parts) if lesson.name in names else "\n\n".join(parts),
-            live=frozenset(names),
+            given=_given,
+            live=names,
         )
         written = book.build(lessons, folder, additions, repository=repository, address=address)
     files = folder / FILES

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring.course import CourseError, adopt, course_root, given_here, learners_course
-from autograder.authoring.settings import FILE, read
+from autograder.authoring.course import FILE, CourseError, adopt, course_root, given_here, learners_course
+from autograder.authoring.settings import read
 from autograder.judging.observation import Probe
 from autograder.judging.values import decode, encode
 from autograder.notebooks.atomic_write import write_whole

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring.course import CourseError, learners_course
-from autograder.authoring.settings import FILE, read
+from autograder.authoring.course import FILE, CourseError, learners_course
+from autograder.authoring.settings import read
 from autograder.workspace import folder as workspace
 from autograder.workspace import standing
 from autograder.workspace.in_cells.overview import contents

@@ -15,8 +15,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.authoring.course import course_root
-from autograder.authoring.settings import SettingsError, example, read
+from autograder.authoring.course import CourseError, course_root
+from autograder.authoring.settings import example, read
 from autograder.notebooks.roles import grade_id
 from autograder.sandbox import available_tiers
 from tests.authoring import own_course as texts
@@ -194,7 +194,7 @@ def test_outside_of_a_course_the_command_says_what_is_missing(course: Course, tm
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "course.toml").write_text(text)
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(CourseError) as caught:
         read(tmp_path / "course.toml")
     assert says in str(caught.value)
 

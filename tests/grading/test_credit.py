@@ -11,7 +11,7 @@ import pytest
 
 from autograder import Case, Exercise, Instead, Misconception
 from autograder.authoring.settings import read
-from autograder.authoring.shares import SLIPS, SharesError, check_names, shares_of, with_points
+from autograder.authoring.shares import SLIPS, check_names, shares_of, with_points
 from autograder.authoring.verify import grade as judged_here
 from autograder.cli import main
 from autograder.diagnosis.phrase import say
@@ -171,7 +171,7 @@ def test_the_tables_of_a_course_override_what_authors_and_the_engine_set(tmp_pat
 )
 def test_a_name_that_is_not_in_the_lesson_is_refused_with_the_nearest(table: str, key: str, said: str) -> None:
     tables: dict[str, dict[str, float]] = {"points": {}, "keeps": {}, table: {key: 0.5}}
-    with pytest.raises(SharesError, match=said):
+    with pytest.raises(ValueError, match=said):
         check_names(LESSON, (TWO,), tables["points"], tables["keeps"])
 
 
