@@ -19,7 +19,11 @@ from autograder.authoring.settings import FILE, read
 from autograder.judging.observation import Probe
 from autograder.judging.values import decode, encode
 from autograder.notebooks.atomic_write import write_whole
-from autograder.sandbox import Cell, Limits, Sandbox, choose_tier, codec
+from autograder.sandbox import codec
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
+from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.tiers import choose_tier
 
 BOARD = "capstone_board.json"
 REPLY_BYTES = 64 << 20
