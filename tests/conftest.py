@@ -16,13 +16,13 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder import sandbox as box
 from autograder.authoring.course import course_root, lessons
 from autograder.cli.common import heed_ctrl_c
 from autograder.diagnosis.best_effort import STRICT
 from autograder.grading.trials import course_copy
 from autograder.notebooks.roles import grade_id, is_answer
-from autograder.sandbox import Sandbox
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.tiers import available_tiers
 from tests import sample
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
@@ -190,7 +190,7 @@ def new_port() -> Callable[[], int]:
 @pytest.fixture(scope="module", params=["bubblewrap", "landlock"])
 def isolated(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A warm sandbox in each tier that isolates."""
-    found = next(tier for tier in box.available_tiers() if tier.name == request.param)
+    found = next(tier for tier in available_tiers() if tier.name == request.param)
     if not found.available:
         pytest.skip(found.reason)
     with Sandbox(request.param) as made:

@@ -9,7 +9,6 @@ from typing import Any
 
 import nbformat
 
-from autograder import sandbox as box
 from autograder.authoring.course import FILE, CourseError
 from autograder.grading import ledger
 from autograder.grading.marking.mark_submission import mark
@@ -17,6 +16,8 @@ from autograder.grading.marking.scheme import MarkScheme
 from autograder.judging.exercise import Prediction
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import grade_id, is_answer
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.run_submission import Cell
 
 DONE = ".rehearsed"
 _LACKS = "from importlib.util import find_spec\nprint(*[n for n in {!r} if find_spec(n) is None])"
@@ -33,9 +34,9 @@ def answered(scheme: MarkScheme) -> bytes:
     return str(nbformat.writes(notebook)).encode()
 
 
-def problems(scheme: MarkScheme, sandbox: box.Sandbox, data: bytes, requires: tuple[str, ...]) -> list[str]:
+def problems(scheme: MarkScheme, sandbox: Sandbox, data: bytes, requires: tuple[str, ...]) -> list[str]:
     """Return what keeps the sandbox from marking fairly, in words. `data` comes from `answered`."""
-    with sandbox.submission([box.Cell("requires", _LACKS.format(requires))]) as submission:
+    with sandbox.submission([Cell("requires", _LACKS.format(requires))]) as submission:
         said = "".join(str(output.get("text", "")) for output in submission.outputs[0].outputs)
     found = [f"the sandbox has no package {name!r}, which {FILE} requires" for name in said.split()]
     marked = mark(scheme, sandbox, data)

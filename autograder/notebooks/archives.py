@@ -25,22 +25,8 @@ MAX_ENTRIES = 50_000  # entries in an archive; a nested archive may have a fifti
 MAX_RATIO = 100  # uncompressed to compressed size, from a megabyte on; notebooks reach 10
 TEXTS = (".py", ".txt", ".json")  # may be a notebook or a module under another name
 BESIDE = (
-    *TEXTS,
-    ".html",
-    ".htm",
-    ".pdf",
-    ".docx",
-    ".doc",
-    ".odt",
-    ".md",
-    ".csv",
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".heic",
-    ".url",
-    ".webloc",
-)
+    ".html", ".htm", ".pdf", ".docx", ".doc", ".odt", ".md", ".csv", ".png", ".jpg", ".jpeg", ".heic", ".url", ".webloc",
+)  # fmt: skip
 LONG_AGO, NEVER = datetime(1980, 1, 1), datetime(2200, 1, 1)
 PACKED = (".gz", ".tgz", ".tar", ".7z", ".rar", ".xz", ".bz2")
 _JUNK = re.compile(r"(^|/)(__MACOSX|\.ipynb_checkpoints|\.DS_Store|\._[^/]*|Thumbs\.db|desktop\.ini)(/|$)")
@@ -140,10 +126,7 @@ def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterato
 def _in_zip(
     file: io.IOBase, name: str, budget: Callable[[str], _Budget], time: datetime | None, *, nested: bool = False
 ) -> Iterator[File | Refused]:
-    """Yield the files of a zip.
-
-    `time` is the time of the enclosing archive, or of the zip itself if a learner made it. If None, each entry's own time counts.
-    """
+    """Yield the files of a zip. `time`, of the archive around it or of a learner's own zip, counts instead of the entries'."""
     try:
         archive = zipfile.ZipFile(file)
         entries = archive.infolist()
@@ -234,7 +217,7 @@ def _entry_problem(entry: zipfile.ZipInfo, budget: _Budget, *, nested: bool) -> 
 
 def _size_problem(name: str, size: int, budget: _Budget) -> str | None:
     suffix = Path(name).suffix.lower()
-    if suffix in (*BESIDE, *PACKED) and not _is_read(name):
+    if not _is_read(name):
         return None
     if suffix not in (".ipynb", ".zip", *TEXTS):
         return no_notebook(name)
@@ -245,7 +228,7 @@ def _size_problem(name: str, size: int, budget: _Budget) -> str | None:
 
 
 def _is_read(name: str) -> bool:
-    return Path(name).suffix.lower() not in {*BESIDE, *PACKED} - set(TEXTS)
+    return Path(name).suffix.lower() not in (*BESIDE, *PACKED)
 
 
 def no_notebook(name: str) -> str:

@@ -109,7 +109,7 @@ def prose(text: str) -> str:
 
 def coloured(source: str) -> str:
     """Return Python code as HTML, without the marker lines around a solution."""
-    plain = "\n".join(line for line in source.splitlines() if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
+    plain = "\n".join(line for line in source.splitlines() if not re.search("### (BEGIN|END) SOLUTION", line))
     return _highlighter()(plain).replace("\n\n", "\n&#10;")  # an empty line would end the HTML block for markdown
 
 

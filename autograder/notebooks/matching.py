@@ -23,10 +23,7 @@ WRITES = ("markdown", "raw")
 
 @dataclass
 class Read:
-    """A submitted cell and the `key` of the released cell to which it belongs, or None.
-
-    The key is the grade_id, or the id of a plain cell.
-    """
+    """A submitted cell and the `key` of its released cell, which is the grade_id or the id of a plain cell, or None."""
 
     cell: Any  # submission.Cell
     key: str | None = None
@@ -160,10 +157,7 @@ def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
 
 
 def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
-    """Split a cell that answers several `names` into statements, with the rest before them.
-
-    A cell with one name stays as it is.
-    """
+    """Split a cell that answers several `names` into statements, with the rest before them. With one name, it stays whole."""
     source = each.cell.source
     if len(names) == 1:
         yield Read(replace(each.cell, grade_id=names[0]), names[0])
@@ -244,10 +238,7 @@ def _renamed(known: Release, each: Read) -> Any:
 
 
 def _defines(cell: Any) -> set[str]:
-    """Return the names that a code cell sets at the top level, except imported ones.
-
-    If it is not valid Python, a pattern finds them.
-    """
+    """Return the names that a code cell sets at the top level, except imported ones; by a pattern if it is invalid Python."""
     if cell.kind != "code":
         return set()
     try:

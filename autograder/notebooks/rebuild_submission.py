@@ -63,10 +63,7 @@ def read(path: Path) -> list[Cell]:
 
 
 def load(path: Path) -> bytes:
-    """Return the bytes of the file at `path`.
-
-    It never follows a link and never reads more than 20 MiB. Raises UnreadableError.
-    """
+    """Return the bytes of the file at `path`, without following a link, at most 20 MiB. Raises UnreadableError."""
     if path.parent.is_symlink():
         raise UnreadableError("its folder is a link; submit the folder itself")
     try:
@@ -235,11 +232,10 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
         flags.append(f"missing answer cells: {', '.join(missing)}")
     cells = list(extras.get(-1, []))
     for index, cell in enumerate(notebook.cells):
-        cells += [cell, *extras.get(index, [])]
-    notebook.cells = cells
-    for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+        cells += [cell, *extras.get(index, [])]
+    notebook.cells = cells
     return Rebuilt(notebook, list(dict.fromkeys(flags)), pasted)
 
 

@@ -72,29 +72,26 @@ def statements(source: str) -> list[Statement]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a learner's invalid escapes don't concern the grader
         body = ast.parse(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
-    found: list[Statement] = []
-    bound: list[tuple[dict[str, None], ...]] = []
     rows = source.split("\n")
+    found: list[Statement] = []
     for node in body:
-        names, (changes, alters) = dict.fromkeys(_bound(node)), changed_in(node)
-        spelt = dict.fromkeys(_spelt(node, rows))
-        last = node.end_lineno or node.lineno
-        if found and (node.lineno <= found[-1].last or len(found) == MAX_STATEMENTS):  # after a semicolon, or beyond the limit
-            found[-1] = Statement(found[-1].first, max(last, found[-1].last), alters=alters or found[-1].alters)
-            for before, more in zip(bound[-1], (names, changes, spelt), strict=True):
-                before.update(more)
-        else:
-            first = found[-1].last + 1 if found else 1
-            found.append(Statement(first, last, (), _modules(node), _calls(node), alters=alters))
-            bound.append((names, changes, spelt))
-    found = [
-        one._replace(names=tuple(names), changes=tuple(changes), spelt=tuple(spelt))
-        for one, (names, changes, spelt) in zip(found, bound, strict=True)
-    ]
-    lines = len(rows)
-    if found and found[-1].last < lines:
-        found[-1] = found[-1]._replace(last=lines)
+        (changes, alters), last = changed_in(node), node.end_lineno or node.lineno
+        first = found[-1].last + 1 if found else 1
+        one = Statement(first, last, _bound(node), _modules(node), _calls(node), tuple(changes), _spelt(node, rows), alters)
+        if found and (node.lineno < first or len(found) == MAX_STATEMENTS):  # after a semicolon, or beyond the limit
+            one = _joined(found.pop(), one)
+        found.append(one)
+    if found:
+        found[-1] = found[-1]._replace(last=max(found[-1].last, len(rows)))
     return found
+
+
+def _joined(one: Statement, more: Statement) -> Statement:
+    """Return two statements as one, which is then neither an import nor an expression alone."""
+    names, changes, spelt = (
+        tuple(dict.fromkeys(pair)) for pair in (one.names + more.names, one.changes + more.changes, one.spelt + more.spelt)
+    )
+    return Statement(one.first, max(one.last, more.last), names, (), (), changes, spelt, one.alters or more.alters)
 
 
 def without_magics(source: str) -> str:
@@ -109,10 +106,7 @@ def texts_of(source: str, chosen: Iterable[Statement]) -> list[str]:
 
 
 def put_together(source: str, chosen: Sequence[Statement]) -> str:
-    """Return a cell of only the `chosen` statements of `source`.
-
-    Its statements are recorded, so that this thread does not parse the new cell.
-    """
+    """Return a cell of only the `chosen` statements of `source`, recorded so that this thread does not parse the new cell."""
     text = "\n".join(texts_of(source, chosen))
     known, line = [], 0
     for each in chosen:
@@ -140,11 +134,11 @@ def _bound(node: ast.stmt) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _spelt(node: ast.stmt, rows: Sequence[str]) -> set[str]:
+def _spelt(node: ast.stmt, rows: Sequence[str]) -> tuple[str, ...]:
     """Return the words in the node's strings that its lines don't contain, as in `"soft" "max"` or in escaped letters."""
     texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str | bytes)]
     words = {word for text in texts for word in _WORD.findall(text if isinstance(text, str) else text.decode("latin-1"))}
-    return words.difference(*(_WORD.findall(row) for row in rows[node.lineno - 1 : node.end_lineno])) if words else words
+    return tuple(words.difference(*(_WORD.findall(row) for row in rows[node.lineno - 1 : node.end_lineno])) if words else ())
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -153,9 +147,8 @@ _CHANGING = frozenset({
     "__setattr__", "__setitem__", "add", "append", "appendleft", "extend", "extendleft", "heappush", "insert", "insort",
     "insort_left", "insort_right", "put", "register", "setattr", "setdefault", "setitem", "update",
 })  # fmt: skip
-_APART = frozenset(
-    {"bisect", "collections", "deque", "dict", "heapq", "list", "object", "operator", "set"}
-)  # classes and modules, which are not the object that is changed
+# classes and modules, which are not the object that is changed
+_APART = frozenset({"bisect", "collections", "deque", "dict", "heapq", "list", "object", "operator", "set"})
 
 
 def changed_in(root: ast.stmt) -> tuple[dict[str, None], bool]:
@@ -190,10 +183,7 @@ def _stored(function: ast.AST) -> set[str]:
 
 
 def _changed(node: ast.AST) -> list[str]:
-    """Return the names whose objects this node itself may change:
-
-    `x[0] =`, `x.y =`, `x.append(...)`, `list.append(x, ...)`, `@x.add`.
-    """
+    """Return the objects that this node itself may change: `x[0] =`, `x.y =`, `x.append(…)`, `list.append(x, …)`, `@x.add`."""
     if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
         return [each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)]
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
@@ -265,10 +255,7 @@ def _calls(node: ast.stmt) -> tuple[str, ...]:
 
 
 def only(ours: Collection[str] | None) -> None:
-    """From now on, let this thread parse only the texts in `ours`; what it needs of others has to be told.
-
-    None allows all texts.
-    """
+    """From now on, let this thread parse only the texts in `ours` (None: all); what it needs of others has to be told."""
     _told.ours, _told.known, _told.statements = ours, {}, {}
 
 

@@ -14,7 +14,7 @@ from autograder.grading.submitted_folders import utc
 
 TIME = "timestamp.txt"
 RECEIPT = (TIME, "submission_secret.txt")
-MAX_BYTES = 4096
+MAX_BYTES = 4096  # of a receipt
 
 
 class ReleaseFeedback(ExchangeReleaseFeedback):  # type: ignore[misc]  # nbgrader ships no types
@@ -33,7 +33,7 @@ class ReleaseFeedback(ExchangeReleaseFeedback):  # type: ignore[misc]  # nbgrade
             submitted = self.coursedir.format_path(self.coursedir.submitted_directory, student, self.coursedir.assignment_id)
             try:
                 for name in RECEIPT:
-                    (folder / name).write_bytes(read_receipt(Path(submitted) / name))
+                    (folder / name).write_bytes(read_regular(Path(submitted) / name, MAX_BYTES))
             except OSError as error:
                 self.log.warning(f"{student}: no feedback released: {error}. Was it submitted through the exchange?")
                 without.append(student)
@@ -62,10 +62,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
         return {"username": user, "filename": name, "timestamp": time}
 
     def _sort_by_timestamp(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return a student's submissions, the latest first.
-
-        A folder that somebody else submitted in their name replaces nothing.
-        """
+        """Return a student's submissions, the latest first. A folder that somebody else submitted in their name replaces none."""
         own = [record for record in records if _is_theirs(Path(self.inbound_path) / record["filename"], record["username"])]
         for record in records if own else ():
             if record not in own:
@@ -96,7 +93,7 @@ def read_folder(folder: Path, most: int) -> tuple[dict[str, bytes], list[str]]:
     try:
         for name in sorted(os.listdir(within)):
             try:
-                files[name] = _read(name, most - sum(map(len, files.values())), within)
+                files[name] = read_regular(name, most - sum(map(len, files.values())), within)
             except OSError:
                 left_out.append(name)
     finally:
@@ -121,12 +118,8 @@ def _is_time(data: bytes) -> bool:
         return False
 
 
-def read_receipt(path: Path) -> bytes:
-    """Return the content of a small regular file that a student wrote. Raises OSError for a link, a pipe or a larger file."""
-    return _read(path, MAX_BYTES)
-
-
-def _read(path: Path | str, most: int, within: int | None = None) -> bytes:
+def read_regular(path: Path | str, most: int, within: int | None = None) -> bytes:
+    """Return the content of a file that a student wrote. Raises OSError for a link, a pipe, or more than `most` bytes."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), dir_fd=within)
     with os.fdopen(handle, "rb") as file:
         info = os.fstat(file.fileno())

@@ -101,6 +101,15 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
                 platform, len(lost), ", ".join(lost[:MAX_NAMED]), more, column,
             )  # fmt: skip
 
+    def columns(self, gradebook: Any, platform: str, column: str) -> tuple[list[Any], list[Mapping[str, Grade]], Roster]:
+        """Return the assignments, their grades by student, and the class list, with `platform`'s warnings about them."""
+        assignments, grades = self.assignments(gradebook), self.grades(gradebook)
+        found: list[Mapping[str, Grade]] = [grades.of(one.name) for one in assignments]
+        for one, theirs in zip(assignments, found, strict=True):
+            self.warn_of_missing_marks(one.name, theirs)
+        self.warn_of_strangers(platform, self.students(gradebook), column, grades.roster)
+        return assignments, found, grades.roster
+
     def table(self, default: str, rows: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")
         csv.writer(text).writerows(rows)
@@ -131,22 +140,17 @@ class CsvExporter(_Exporter):
 class CanvasExporter(_Exporter):
     """Write Canvas's gradebook CSV: a row of points possible, then a row for each student."""
 
-    canvas_ids = Dict(help="Canvas's own id of each assignment, by name: Canvas then fills the column that is there").tag(
-        config=True
-    )
+    canvas_ids = Dict(help="Canvas's own id of each assignment, by name: Canvas then fills the column that is there")
+    canvas_ids.tag(config=True)
 
     def export(self, gradebook: Any) -> None:
-        assignments, grades = self.assignments(gradebook), self.grades(gradebook)
+        assignments, found, roster = self.columns(gradebook, "Canvas", "lms_user_id")
         head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
         rows = [[*head, *(cell(self._column(one.name)) for one in assignments)]]
         rows.append(["    Points Possible", "", "", "", "", *(cell(one.max_score) for one in assignments)])
-        found = [grades.of(one.name) for one in assignments]
-        for one, theirs in zip(assignments, found, strict=True):
-            self.warn_of_missing_marks(one.name, theirs)
-        self.warn_of_strangers("Canvas", self.students(gradebook), "lms_user_id", grades.roster)
         for student in self.students(gradebook):
             name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
-            who = (name, student.lms_user_id, "", student.id, grades.roster.of(student.id).section)
+            who = (name, student.lms_user_id, "", student.id, roster.of(student.id).section)
             rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
         self.table("canvas.csv", rows)
 
@@ -160,12 +164,8 @@ class MoodleExporter(_Exporter):
     """Write Moodle's grade import: a user's name and address, and a column for each assignment."""
 
     def export(self, gradebook: Any) -> None:
-        assignments, grades = self.assignments(gradebook), self.grades(gradebook)
+        assignments, found, _ = self.columns(gradebook, "Moodle", "email")
         rows = [["username", "firstname", "lastname", "email", *(cell(one.name) for one in assignments)]]
-        found = [grades.of(one.name) for one in assignments]
-        for one, theirs in zip(assignments, found, strict=True):
-            self.warn_of_missing_marks(one.name, theirs)
-        self.warn_of_strangers("Moodle", self.students(gradebook), "email", grades.roster)
         for student in self.students(gradebook):
             who = (student.id, student.first_name, student.last_name, student.email)
             rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])

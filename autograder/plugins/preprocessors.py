@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import GetGrades, NbGraderPreprocessor
 
-from autograder.authoring.course import CourseError
+from autograder.authoring.course import CourseError, find_lesson, lessons, settings
 from autograder.authoring.reference_source import injected
 from autograder.grading.grades import Grades
+from autograder.judging.exercise import Prediction
 from autograder.notebooks import lesson_names
 from autograder.notebooks.rebuild_submission import cell_of, rebuild
 from autograder.notebooks.roles import INSTALL, NEXT, is_answer
@@ -31,9 +33,6 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
     """Replace a prediction's stub, after ClearSolutions, by `name = None`: a NotImplementedError would leave a traceback."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        from autograder.authoring.course import find_lesson
-        from autograder.judging.exercise import Prediction
-
         notebook = resources["nbgrader"]["notebook"]
         choices = {each.id: each.choices for each in find_lesson(notebook).exercises() if isinstance(each, Prediction)}
         for cell in nb.cells:
@@ -79,8 +78,6 @@ class SayWhatToInstall(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader 
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        from autograder.authoring.course import settings
-
         package = settings().install
         first = next((i for i, cell in enumerate(nb.cells) if cell.cell_type == "code"), None)
         if package and first is not None:
@@ -100,8 +97,6 @@ class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        from autograder.authoring.course import lessons
-
         every = {lesson.name: lesson for lesson in lessons()}
         name = resources["nbgrader"]["notebook"]
         if name in every:
@@ -119,10 +114,7 @@ class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
 
 
 class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """Replace a submission by the released notebook with the learner's answers.
-
-    Deleted, doubled, moved or forged cells do nothing.
-    """
+    """Replace a submission by the release with the learner's answers. Deleted, doubled, moved or forged cells do nothing."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         assignment, notebook = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
@@ -140,8 +132,6 @@ class CurrentGrades(GetGrades):  # type: ignore[misc]  # nbgrader ships no types
     """Make `nbgrader generate_feedback` show the penalty as it is today, not as it was on the day of grading."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        from nbgrader.api import Gradebook
-
         with Gradebook(resources["nbgrader"]["db_url"]) as book:
             Grades.within(book, self.parent.parent).settle(resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
             book.db.commit()

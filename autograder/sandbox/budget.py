@@ -57,10 +57,7 @@ class Budget:
         self.left_s = max(0.0, self.left_s - seconds)
 
     def ran_out(self) -> None:
-        """Record that a cell ran out of time.
-
-        An exercise will most likely run into the same loop, so later rounds get less time.
-        """
+        """Record that a cell ran out of time. An exercise may run into the same loop, so later rounds get less time."""
         self.late += 2
         self.in_vain = True
         self.shared_s = min(self.shared_s, SHARED_S / 2)
@@ -75,10 +72,7 @@ class Budget:
         return min(timeout_s, max(LEAST_FIRST_S, FIRST_S / float(2**self.late)), self.left_s)
 
     def second(self, timeout_s: float, waiting: int) -> float:
-        """Return the seconds for an exercise that is asked again, alone.
-
-        Once a second round was in vain, the `waiting` exercises share what is left.
-        """
+        """Return the seconds for an exercise asked again, alone. Once one was in vain, the `waiting` ones share the rest."""
         share = max(LEAST_SHARE_S, self.shared_s / max(1, waiting)) if self.in_vain else timeout_s
         return min(timeout_s, share, self.left_s)
 

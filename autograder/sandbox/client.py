@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePosixPath
-from types import TracebackType
 
 from autograder.sandbox.budget import Budget
 from autograder.sandbox.limits import Limits
@@ -23,8 +22,7 @@ from autograder.sandbox.wire import WireError
 
 
 class Sandbox:
-    """A warm worker in `tier` that runs many submissions one after another. A context manager; use it from one thread at a
-    time.
+    """A warm worker in `tier` that runs one submission after another. A context manager, for one thread at a time.
 
     The modules in `preload` are imported before the worker gives up its rights; those that aren't installed are listed in
     `missing`. The cells may also import the packages in the `given` folders, which are all that the sandbox sees of a
@@ -52,7 +50,7 @@ class Sandbox:
         """Start the worker now instead of with the first submission."""
         self._worker()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def memory_bytes(self) -> int:
@@ -108,7 +106,8 @@ class Sandbox:
         try:
             return self._worker().open()
         except WireError:
-            self._lose()
+            self.lost += 1
+            self.close()
             return self._worker().open()
 
     def cpu_s(self) -> float:
@@ -133,7 +132,3 @@ class Sandbox:
             self._host.close(at_once=True)
             self._host = None
         return self._host is not None
-
-    def _lose(self) -> None:
-        self.lost += 1
-        self.close()

@@ -20,6 +20,7 @@ class _Clock:
         self._now = self._seen = 0.0
 
     def start(self) -> None:
+        """Start the clock in this process. Until then, and in the sandbox, `now` is `time.monotonic`."""
         with self._lock:
             if not self._started:
                 self._started, self._seen = True, time.monotonic()
@@ -28,26 +29,15 @@ class _Clock:
     def _wind(self) -> None:
         while True:
             time.sleep(STEP_S)
-            self.step()
-
-    def step(self) -> None:
-        with self._lock:
-            real = time.monotonic()
-            self._now += min(max(0.0, real - self._seen), MOST_S)
-            self._seen = real
+            with self._lock:
+                real = time.monotonic()
+                self._now += min(max(0.0, real - self._seen), MOST_S)
+                self._seen = real
 
     def now(self) -> float:
+        """Return the time in seconds, for deadlines only."""
         return self._now if self._started else time.monotonic()
 
 
 _clock = _Clock()
-
-
-def start() -> None:
-    """Start the clock in this process. Until then, and in the sandbox, `now` is `time.monotonic`."""
-    _clock.start()
-
-
-def now() -> float:
-    """Return the time in seconds, for deadlines only."""
-    return _clock.now()
+start, now = _clock.start, _clock.now

@@ -73,9 +73,7 @@ def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> E
 
 @functools.lru_cache(maxsize=4096)
 def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
-    """Return a `Probe` as header and arrays (trusted process -> sandbox). Cached, so each probe is converted once for a whole
-    class.
-    """
+    """Return a `Probe` as header and arrays (trusted process -> sandbox). Cached: each is converted once for a whole class."""
     arrays: list[Array] = []
     inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
     how = {"room": probe.room, "by_hand": probe.by_hand, "elsewhere": probe.elsewhere}
@@ -118,19 +116,14 @@ def observation_from_wire(header: Header, arrays: Sequence[Array]) -> Observatio
     if (failed := seen.failure) is not None:
         line = None if failed.line is None else (failed.line[0], failed.line[1][:200])
         return Observation(mutated=tuple(seen.mutated), failure=Failure(failed.kind, failed.type, "", line))
-    return Observation(value, {name: _at(index, arrays) for name, index in seen.grads.items()}, tuple(seen.mutated))
-
-
-def _at(index: int | None, arrays: Sequence[Array]) -> Array | None:
-    return None if index is None else arrays[index]
+    grads = {name: None if index is None else arrays[index] for name, index in seen.grads.items()}
+    return Observation(value, grads, tuple(seen.mutated))
 
 
 def outputs_to_wire(outputs: Sequence[dict[str, Any]]) -> tuple[list[Any], bytes]:
-    """Return a cell's outputs (sandbox -> trusted process) as a skeleton that holds the length of each text, and the joined
-    texts.
+    """Return a cell's outputs (sandbox -> trusted process) as a skeleton with the length of each text, and the joined texts.
 
-    The texts don't travel as JSON, because parsing eight megabytes of brackets would hold every thread of the grader for
-    seconds.
+    The texts don't travel as JSON, because parsing megabytes of brackets would hold every thread of the grader for seconds.
     """
     texts: list[bytes] = []
 

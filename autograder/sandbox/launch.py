@@ -158,10 +158,7 @@ def _package_folders() -> set[Path]:
 
 
 def readable_paths() -> list[str]:
-    """Return the paths of the interpreter, packages and libraries, both as they are requested and with links resolved.
-
-    Raises OSError if Python's prefix is /.
-    """
+    """Return the paths of Python, packages and libraries, with links and resolved. Raises OSError if Python's prefix is /."""
     folders = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, sys.exec_prefix, *map(str, _package_folders()), str(PACKAGE)]
     folders.append(str(Path(sys.executable).resolve().parent))
     for variable in ("ATTN_SANDBOX_READ", "LD_LIBRARY_PATH"):
@@ -191,14 +188,8 @@ def _without(path: str, hidden: Iterable[str]) -> list[str]:
 
 def _environment(home: str) -> dict[str, str]:
     folders = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
-    env = {
-        "PATH": os.pathsep.join(folders),
-        "HOME": home,
-        "TMPDIR": home,
-        "LANG": "C.UTF-8",
-        "USER": "learner",
-        "LOGNAME": "learner",
-    }
+    env = {"PATH": os.pathsep.join(folders), "LANG": "C.UTF-8"}
+    env |= {"HOME": home, "TMPDIR": home, "USER": "learner", "LOGNAME": "learner"}
     env |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
     env |= {"ATTN_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": "", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     env |= {"IPYTHONDIR": f"{home}/.ipython", "MPLCONFIGDIR": f"{home}/.matplotlib", "PYTHONDONTWRITEBYTECODE": "1"}
@@ -207,11 +198,10 @@ def _environment(home: str) -> dict[str, str]:
 
 @functools.cache
 def matplotlib_fonts() -> dict[str, str]:
-    """Return Matplotlib's font list from this user's cache as file name -> text, without the system's fonts; empty if there is
-    none.
+    """Return Matplotlib's font list from this user's cache, if there is one, as file name -> text, without the system's fonts.
 
-    Without the list, every worker would scan all fonts of the system, which is half of the time that importing Matplotlib
-    takes. Leaving out the system's fonts keeps the list short.
+    Without the list, every worker would scan all fonts of the system, half of the time that importing Matplotlib takes.
+    Leaving out the system's fonts keeps the list short.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"
     found = {}
@@ -262,11 +252,9 @@ def task_count(uid: int) -> int:
     """Return how many threads the user `uid` runs now. If processes are counted per user, limits have to add this number."""
     count = 0
     for process in Path("/proc").iterdir():
-        try:
+        with contextlib.suppress(OSError):
             if process.name.isdigit() and process.stat().st_uid == uid:
                 count += len(os.listdir(process / "task"))
-        except OSError:
-            continue
     return count
 
 

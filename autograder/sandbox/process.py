@@ -112,19 +112,11 @@ class Host:
         The process exists when this returns, so starting it isn't charged to the submission.
         """
         ours, theirs = socket.socketpair()
-        ticket = secrets.token_hex(8)
         limits = dict(self.limits)
         if "processes" in self.shared:  # otherwise the limit counts only processes in the sandbox
             limits["processes"] += launch.task_count(int(self.ready["uid"]))
         try:
-            wire.send(
-                self._control,
-                {"op": "submission", "id": ticket, "limits": limits},
-                deadline=clock.now() + 10,
-                fds=[theirs.fileno()],
-            )
-            reply, _ = wire.receive(self._control, deadline=clock.now() + FORK_S)
-            if reply != {"op": "forked", "id": ticket}:
+            if not self._order({"op": "submission", "limits": limits}, "forked", FORK_S, fds=[theirs.fileno()]):
                 raise WireError("expected the worker to start a process.")
         except WireError:
             ours.close()
@@ -139,14 +131,17 @@ class Host:
 
     def sweep(self) -> bool:
         """Kill and wipe whatever the last submission left. Returns False if the worker failed and must be replaced."""
-        ticket = secrets.token_hex(8)
-        until = clock.now() + SWEEP_S
         try:
-            wire.send(self._control, {"op": "sweep", "id": ticket}, deadline=until)
-            reply, _ = wire.receive(self._control, deadline=until)
+            return self._order({"op": "sweep"}, "swept", SWEEP_S)
         except WireError:
             return False
-        return reply == {"op": "swept", "id": ticket}
+
+    def _order(self, order: wire.Header, done: str, patience_s: float, fds: Sequence[int] = ()) -> bool:
+        """Send an order, and return whether the worker answers within `patience_s` seconds that it is `done`."""
+        ticket, until = secrets.token_hex(8), clock.now() + patience_s
+        wire.send(self._control, {**order, "id": ticket}, deadline=until, fds=fds)
+        reply, _ = wire.receive(self._control, deadline=until)
+        return reply == {"op": done, "id": ticket}
 
     def cpu_s(self) -> float:
         """Return the processor seconds that the worker and everything it started have used."""

@@ -23,23 +23,16 @@ ASKED_BYTES = 80  # struct seccomp_notif: id, pid, flags, then the call's number
 AT_ONCE = 512  # this many answers come without delay
 PAUSE_S = 0.01  # delay of each further answer, because answering keeps this process from its other work
 # Names of the calls that people are most likely to try; other calls are reported by number.
-NAMES: dict[str, dict[int, str]] = {
-    "x86_64": {
-        41: "socket", 42: "connect", 49: "bind", 50: "listen", 101: "ptrace", 90: "chmod", 91: "fchmod", 268: "fchmodat",
-        92: "chown", 260: "fchownat", 280: "utimensat", 161: "chroot", 165: "mount", 272: "unshare", 308: "setns", 73: "flock",
-        72: "fcntl", 16: "ioctl", 53: "socketpair", 56: "clone", 302: "prlimit64", 203: "sched_setaffinity", 105: "setuid",
-        106: "setgid", 117: "setresuid", 119: "setresgid", 116: "setgroups", 133: "mknod", 259: "mknodat", 141: "setpriority",
-        310: "process_vm_readv", 311: "process_vm_writev", 317: "seccomp", 321: "bpf", 425: "io_uring_setup", 162: "sync",
-        254: "inotify_add_watch", 294: "inotify_init1", 29: "shmget", 64: "semget", 68: "msgget", 250: "keyctl",
-    },
-    "aarch64": {
-        198: "socket", 203: "connect", 200: "bind", 201: "listen", 117: "ptrace", 52: "fchmod", 53: "fchmodat", 54: "fchownat",
-        88: "utimensat", 51: "chroot", 40: "mount", 97: "unshare", 268: "setns", 32: "flock", 25: "fcntl", 29: "ioctl",
-        199: "socketpair", 220: "clone", 261: "prlimit64", 122: "sched_setaffinity", 146: "setuid", 144: "setgid",
-        147: "setresuid", 149: "setresgid", 159: "setgroups", 33: "mknodat", 140: "setpriority", 270: "process_vm_readv",
-        271: "process_vm_writev", 277: "seccomp", 280: "bpf", 425: "io_uring_setup", 81: "sync", 27: "inotify_add_watch",
-        26: "inotify_init1", 194: "shmget", 190: "semget", 186: "msgget", 219: "keyctl",
-    },
+NAMES: dict[str, tuple[int | None, int | None]] = {  # x86_64 and aarch64, as in `confine`
+    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "ptrace": (101, 117),
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "chown": (92, None), "fchownat": (260, 54),
+    "utimensat": (280, 88), "chroot": (161, 51), "mount": (165, 40), "unshare": (272, 97), "setns": (308, 268),
+    "flock": (73, 32), "fcntl": (72, 25), "ioctl": (16, 29), "socketpair": (53, 199), "clone": (56, 220),
+    "prlimit64": (302, 261), "sched_setaffinity": (203, 122), "setuid": (105, 146), "setgid": (106, 144),
+    "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159), "mknod": (133, None), "mknodat": (259, 33),
+    "setpriority": (141, 140), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "seccomp": (317, 277),
+    "bpf": (321, 280), "io_uring_setup": (425, 425), "sync": (162, 81), "inotify_add_watch": (254, 27),
+    "inotify_init1": (294, 26), "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "keyctl": (250, 219),
 }  # fmt: skip
 
 
@@ -58,7 +51,8 @@ class Refusals:
         """Return how often each system call was refused since the last call, by name."""
         with self._lock:
             counted, self._counted = self._counted, Counter()
-        names = NAMES.get(platform.machine(), {})
+        column = ("x86_64", "aarch64").index(platform.machine())  # nothing else can refuse a call
+        names = {numbers[column]: name for name, numbers in NAMES.items()}
         return {names.get(number, f"system call {number}"): count for number, count in sorted(counted.items())}
 
     def close(self) -> None:

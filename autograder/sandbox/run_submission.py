@@ -97,10 +97,9 @@ class Submission:
                     self._spend(timer.spent_s())
                 return
             except WireError as error:
-                culprit = next(
-                    (i for i, done in enumerate(self.outputs) if i not in self._lost and done.status == "not run"), None
-                )
-                if culprit is not None:
+                left = [i for i, done in enumerate(self.outputs) if i not in self._lost and done.status == "not run"]
+                if left:
+                    culprit = left[0]
                     self._lost.add(culprit)
                     late = isinstance(error, WireTimeoutError)
                     self.outputs[culprit].status = "timeout" if late else "crashed"
@@ -225,11 +224,8 @@ class Submission:
                 header, arrays = codec.probe_to_wire(probe)
                 reply, body = _ask(channel, "observe", {"name": question.name, **header}, arrays, until)
                 large = sum(array.nbytes for array in body) > question.reply_bytes
-                found = (
-                    Observation(failure=Failure("raised", "OutputTooLarge"))
-                    if large
-                    else codec.observation_from_wire(reply, body)
-                )
+                cut = Observation(failure=Failure("raised", "OutputTooLarge"))
+                found = cut if large else codec.observation_from_wire(reply, body)
                 seen.append(untrusted.clean_observation(found, probe, self._written, clock.now() - began))
         except WireTimeoutError:
             self._note_starved(watch, question.timeout_s)

@@ -35,9 +35,7 @@ def try_tier(name: str) -> Tier:
 
 
 def likely_tier() -> str:
-    """Return the tier that `choose_tier` will most likely return, without trying: the first whose requirements this machine
-    meets.
-    """
+    """Return the first tier whose requirements this machine meets, which `choose_tier` will most likely return, untried."""
     return next((name for name in launch.TIERS if launch.unsupported(name) is None), "none")
 
 

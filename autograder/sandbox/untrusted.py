@@ -91,37 +91,33 @@ def clean_outputs(skeleton: Any, raw: bytes, room: Room) -> tuple[list[dict[str,
 
 
 def _clean_output(item: dict[str, Any], pixels: int) -> tuple[dict[str, Any], int, int]:
-    """Return the output, its size, and how many `pixels` it uses of those that are left. Raises WireError."""
+    """Return the output, its size, and how many `pixels` it uses of those that are left. Raises WireError.
 
-    def text(value: Any) -> str:
-        if not isinstance(value, str):
-            raise WireError(f"expected text in an output, got a {type(value).__name__}.")
-        return clean_text(value)
-
-    kind = item.get("output_type")
-    if kind == "stream" and item.get("name") in ("stdout", "stderr"):
-        shown = text(item.get("text"))
+    `outputs_from_wire` has checked the form of `item`, and that its texts are texts.
+    """
+    kind = item["output_type"]
+    if kind == "stream" and item["name"] in ("stdout", "stderr"):
+        shown = clean_text(item["text"])
         return {"output_type": "stream", "name": item["name"], "text": shown}, len(shown), 0
     if kind == "error":
-        traceback = item.get("traceback")
-        lines = [text(line) for line in traceback[:100]] if isinstance(traceback, list) else []
-        name, value = text(item.get("ename"))[:200], text(item.get("evalue"))
+        lines = [clean_text(line) for line in item["traceback"][:100]]
+        name, value = clean_text(item["ename"])[:200], clean_text(item["evalue"])
         output = {"output_type": "error", "ename": name, "evalue": value, "traceback": lines}
         return output, len(value) + sum(map(len, lines)), 0
-    if kind == "display_data" and isinstance(item.get("data"), dict):
+    if kind == "display_data":
         data, drawn = {}, 0
         if "text/plain" in item["data"]:
-            data["text/plain"] = text(item["data"]["text/plain"])
+            data["text/plain"] = clean_text(item["data"]["text/plain"])
         if "image/png" in item["data"] and 0 < (found := _pixels(item["data"]["image/png"])) <= min(MAX_PIXELS, pixels):
             data["image/png"], drawn = item["data"]["image/png"], found
         return {"output_type": "display_data", "data": data, "metadata": {}}, sum(map(len, data.values())), drawn
     raise WireError("expected a stream, an error or display data.")
 
 
-def _pixels(value: Any) -> int:
-    """Return the pixel count that a base64 PNG declares, or 0 if `value` is no PNG."""
+def _pixels(encoded: str) -> int:
+    """Return the pixel count that a base64 PNG declares, or 0 if `encoded` is no PNG."""
     try:
-        data = base64.b64decode(value.replace("\n", ""), validate=True) if isinstance(value, str) else b""
+        data = base64.b64decode(encoded.replace("\n", ""), validate=True)
         width, height = struct.unpack(">II", data[16:24])
         return int(width * height) if data.startswith(_PNG) else 0
     except (binascii.Error, ValueError, struct.error):

@@ -19,7 +19,7 @@ import math
 import socket
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ MAX_JSON_DEPTH = 40  # a spec nests two JSON levels per list and three per dict;
 DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"})
 
 Header = dict[str, Any]
+T = TypeVar("T")
 Deadline = float | Callable[[], float]  # a function is called again and again, because its deadline may move
 
 
@@ -79,16 +80,10 @@ def send(
     view = memoryview(pack(header, arrays))
     done = 0
     while done < len(view):
-        _arm(sock, deadline)
-        try:
-            if fds and not done:
-                done = socket.send_fds(sock, [view[: 1 << 16]], list(fds))
-            else:
-                done += sock.send(view[done : done + (1 << 20)])
-        except TimeoutError:
-            continue
-        except OSError as error:
-            raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
+        if fds and not done:
+            done = _try(sock, deadline, socket.send_fds, sock, [view[: 1 << 16]], list(fds))
+        else:
+            done += _try(sock, deadline, sock.send, view[done : done + (1 << 20)])
 
 
 def receive(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array]]:
@@ -98,15 +93,7 @@ def receive(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Ar
 
 def receive_fd(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array], int | None]:
     """Read like `receive`, and return the file descriptor that came with the frame, if any. Not for a submission's frames."""
-    while True:
-        _arm(sock, deadline)
-        try:
-            prefix, fds, _, _ = socket.recv_fds(sock, 8, 1)
-            break
-        except TimeoutError:
-            continue
-        except OSError as error:
-            raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
+    prefix, fds, _, _ = _try(sock, deadline, socket.recv_fds, sock, 8, 1)
     if not prefix:
         raise WireClosedError("expected a frame, but the other end closed the connection.")
     header, arrays = _finish(sock, bytes(prefix) + _exactly(sock, 8 - len(prefix), deadline), deadline)
@@ -158,18 +145,24 @@ def _read_array(sock: socket.socket, dtype: str, shape: tuple[int, ...], deadlin
 def _exactly(sock: socket.socket, size: int, deadline: Deadline) -> bytes:
     parts, missing = [], size
     while missing:
-        _arm(sock, deadline)
-        try:
-            part = sock.recv(min(missing, 1 << 20))
-        except TimeoutError:
-            continue
-        except OSError as error:
-            raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
+        part = _try(sock, deadline, sock.recv, min(missing, 1 << 20))
         if not part:
             raise WireClosedError(f"expected {missing} more bytes, but the other end closed the connection.")
         parts.append(part)
         missing -= len(part)
     return b"".join(parts)
+
+
+def _try(sock: socket.socket, deadline: Deadline, step: Callable[..., T], *arguments: Any) -> T:
+    """Return `step(*arguments)`, one read or write on `sock`, which is tried until `deadline`. Raises WireError."""
+    while True:
+        _arm(sock, deadline)
+        try:
+            return step(*arguments)
+        except TimeoutError:
+            continue
+        except OSError as error:
+            raise WireClosedError(f"expected an open connection, got {error.strerror or error}.") from None
 
 
 def _arm(sock: socket.socket, deadline: Deadline) -> None:

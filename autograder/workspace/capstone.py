@@ -7,10 +7,10 @@ question is a separate submission that starts from the file's text and is wiped 
 memory, in a thread or on disk is gone before the next, so only returned values count.
 """
 
+import contextlib
 import importlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,11 @@ from autograder.authoring.settings import read
 from autograder.judging.observation import Probe
 from autograder.judging.values import decode, encode
 from autograder.notebooks.atomic_write import write_whole
-from autograder.sandbox import Cell, Limits, Sandbox, choose_tier, codec
+from autograder.sandbox import codec
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
+from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.tiers import choose_tier
 
 BOARD = "capstone_board.json"
 REPLY_BYTES = 64 << 20
@@ -41,10 +45,7 @@ def contest() -> Any:
 
 
 def files(target: Path) -> dict[str, Path]:
-    """Return the submissions at `target` by name: a file, or the Python files in a class folder and its students' folders.
-
-    Raises CourseError if there are none.
-    """
+    """Return the submissions at `target` by name: a file, or those in a class folder. Raises CourseError if there are none."""
     if target.is_file():
         return {target.stem: target}
     if not target.is_dir():
@@ -88,7 +89,9 @@ def _judged(module: Any, sandbox: Sandbox, name: str, path: Path, seed: int, say
 def answer(sandbox: Sandbox, source: str, prelude: str, question: str, given: dict[str, Any], seconds: float) -> Any:
     """Return what `question` returns for `given`, in a fresh process, or a dictionary with `refused` if it returns nothing."""
     cells = [Cell("file", source), Cell("prelude", prelude)]
-    with _forgotten(), sandbox.submission(cells) as submission:
+    with contextlib.ExitStack() as stack:
+        stack.callback(codec.probe_to_wire.cache_clear)  # what is sent is large, and nobody else in the class gets it
+        submission = stack.enter_context(sandbox.submission(cells))
         for cell, output in zip(("the file", "a class Cache"), submission.outputs, strict=True):
             if output.status != "ok":
                 return {"refused": _why(cell, output.status, output.outputs)}
@@ -108,15 +111,6 @@ def _why(what: str, status: str, outputs: Sequence[dict[str, Any]]) -> str:
     error = next((output for output in outputs if output["output_type"] == "error"), None)
     said = f"{error['ename']}: {error['evalue']}"[:300] if error else status
     return f"expected {what} that runs, got {said}."
-
-
-@contextmanager
-def _forgotten() -> Iterator[None]:
-    """Free what was sent with a question: it is large, and nobody else in the class gets it."""
-    try:
-        yield
-    finally:
-        codec.probe_to_wire.cache_clear()
 
 
 def _kept(board: Path) -> list[dict[str, Any]]:

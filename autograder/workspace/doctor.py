@@ -1,6 +1,4 @@
-"""Check whether this machine can run the course (`attn doctor`). Everything is tried for real, and failures say how to fix
-them.
-"""
+"""Check whether this machine can run the course (`attn doctor`). Everything is tried for real, and failures say how to fix it."""
 
 import os
 import platform
@@ -28,10 +26,7 @@ _SHARED = "a limit on what a submission takes of disk and processes from the oth
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. `status` is "pass", "fail" (learning doesn't work) or "part" (`said` says what is lost).
-
-    `fix` says how to fix it.
-    """
+    """A line of the report. `status` is "pass", "fail" (learning doesn't work) or "part" (something is lost, see `said`)."""
 
     name: str
     status: str
@@ -45,14 +40,8 @@ def examine(folder: Path) -> Iterator[Finding]:
     pins, installed = pinned(), _installed()
     learning = packages("packages", _required({"", "learn"}), installed, pins, _install("learn"))
     yield learning
-    yield packages(
-        "teaching",
-        _required({"teach"}),
-        installed,
-        pins,
-        _install("learn,teach"),
-        lost="`attn build` and `attn grade` (only teachers need them)",
-    )
+    lost = "`attn build` and `attn grade` (only teachers need them)"
+    yield packages("teaching", _required({"teach"}), installed, pins, _install("learn,teach"), lost=lost)
     ready = learning.status != "fail"
     yield kernel() if ready else Finding("kernel", "fail", "not tried while packages are missing", _install("learn"))
     yield device(os.environ.get("ATTN_DEVICE")) if ready else Finding("device", "part", "not tried while packages are missing")
@@ -73,9 +62,7 @@ def python(version: tuple[int, ...]) -> Finding:
 def packages(
     name: str, required: Mapping[str, str], installed: Mapping[str, str], pins: Mapping[str, str], fix: str, *, lost: str = ""
 ) -> Finding:
-    """Check whether the `required` packages (`{package: lowest version}`) are installed. `lost` says what an optional group
-    gives.
-    """
+    """Check whether the `required` packages (`{package: lowest version}`) are there. `lost` says what optional ones give."""
     missing = [package for package in required if package not in installed]
     old = [
         f"{package} {installed[package]} (at least {low})"
@@ -104,9 +91,8 @@ def kernel() -> Finding:
     fix = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
     seen: list[str] = []
     try:
-        manager, client = start_new_kernel(
-            KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL, cwd=sys.prefix
-        )  # not the current folder, whose files it might import
+        # not in the current folder, whose files it might import
+        manager, client = start_new_kernel(KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL, cwd=sys.prefix)
     except Exception as error:  # whatever a broken kernelspec leads to
         return Finding("kernel", "fail", f"`python3` does not start: {type(error).__name__}: {error}", fix)
     try:
@@ -169,9 +155,8 @@ def disk(folder: Path, needed: int) -> Finding:
             mode = db.execute("pragma journal_mode=wal").fetchone()[0]
             db.execute("create table x (y)")
     except (OSError, sqlite3.Error) as error:
-        return Finding(
-            "disk", "fail", f"{place} cannot be written: {error}", "attn lab --workspace FOLDER, on a disk of your own"
-        )
+        said = f"{place} cannot be written: {error}"
+        return Finding("disk", "fail", said, "attn lab --workspace FOLDER, on a disk of your own")
     if mode != "wal":
         said = f"{place} is a file system without shared memory. Lost: progress of two notebooks at once"
         return Finding("disk", "part", said, "attn lab --workspace FOLDER, on a local disk")

@@ -133,10 +133,9 @@ def _definitions(cell: Cell, *, own: bool) -> list[_Definition]:
         if names := _defined(node):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
             source = "\n".join(cell.source.splitlines()[first - 1 : node.end_lineno])
-            if node.col_offset == 0 and ";" not in source:
-                found.append(_Definition(frozenset(names), frozenset(scopes(source)[1]), source, own))
-            else:
-                found.append(_Definition(frozenset(names), frozenset(scopes(ast.unparse(node))[1]), ast.unparse(node), own))
+            if node.col_offset > 0 or ";" in source:
+                source = ast.unparse(node)
+            found.append(_Definition(frozenset(names), frozenset(scopes(source)[1]), source, own))
     return found
 
 
@@ -231,11 +230,9 @@ def _own(folder: Path, lesson: str, record: ExerciseRecord, *, even_wrong: bool)
         return answer, f"yours, and it passes its check of lesson {slug}"
     said = result.diagnosis
     known = f"you {clause(said.known[0])}" if said and said.certain and said.known else "run that check again"
-    return (
-        (answer, f"yours, though it fails its check: {known}")
-        if even_wrong
-        else (None, f"yours fails its check: {known}; {given}")
-    )
+    if even_wrong:
+        return answer, f"yours, though it fails its check: {known}"
+    return None, f"yours fails its check: {known}; {given}"
 
 
 def _load(path: Path, slug: str) -> Any:

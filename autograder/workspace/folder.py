@@ -23,9 +23,7 @@ DEFAULT = Path("work")
 
 
 def locate(folder: Path | None) -> Path:
-    """Return the workspace: `folder`, or the nearest at, above or beside the working folder. Raises CourseError if there is
-    none.
-    """
+    """Return the workspace: `folder`, or the nearest at, above or beside the working folder. Raises CourseError without one."""
     if folder is not None:
         candidates = [folder]
     else:
@@ -114,8 +112,7 @@ def outdated(workspace: Path) -> list[str]:
 
 def _same(one: Path, two: Path) -> bool:
     files = [path.name for path in one.iterdir()]
-    match, _, _ = filecmp.cmpfiles(one, two, files, shallow=False)
-    return len(match) == len(files)
+    return filecmp.cmpfiles(one, two, files, shallow=False)[1:] == ([], [])
 
 
 def names(workspace: Path) -> list[str]:
@@ -192,9 +189,8 @@ def backup(workspace: Path, lesson: str) -> Path:
 def find(workspace: Path, word: str) -> str:
     """Return the lesson in the workspace with this label ("03b"), slug or full name. Raises CourseError if there is none."""
     every = names(workspace)
-    for name in every:
-        if _names(word, name):
-            return name
+    if found := [name for name in every if _names(word, name)]:
+        return found[0]
     raise CourseError(f"expected a lesson, got {word!r}.{did_you_mean(word, every)}")
 
 

@@ -29,10 +29,7 @@ BUTTONS = Path(__file__).parent / "jupyter"
 
 
 def for_editors(workspace: Path) -> None:
-    """Write VS Code's settings for the workspace: this environment's kernel, and the extensions that show notebooks.
-
-    Existing files are left alone.
-    """
+    """Write VS Code's settings for the workspace (kernel, and extensions that show notebooks), unless they exist."""
     known: dict[str, Any] = {
         "settings.json": {"python.defaultInterpreterPath": sys.prefix, "jupyter.notebookFileRoot": "${fileDirname}"},
         "extensions.json": {"recommendations": ["ms-python.python", "ms-toolsai.jupyter"]},
@@ -89,14 +86,10 @@ def lab_environment(workspace: Path) -> dict[str, str]:
         # /etc/profile would overwrite the path below.
         shell = {"ServerApp": {"terminado_settings": {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}}}
         (folder / "jupyter_server_config.json").write_text(json.dumps(shell), encoding="utf-8")
-    others, data = os.environ.get("JUPYTER_CONFIG_PATH"), os.environ.get("JUPYTER_PATH")
     # a terminal, or `!attn` in a cell, finds this environment's commands even if it isn't activated
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    found = {
-        "PATH": path,
-        "JUPYTER_CONFIG_PATH": os.pathsep.join([*([others] if others else []), str(folder)]),
-        "JUPYTER_PATH": os.pathsep.join([*([data] if data else []), str(BUTTONS)]),
-    }
+    found = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}
+    for name, own in (("JUPYTER_CONFIG_PATH", folder), ("JUPYTER_PATH", BUTTONS)):
+        found[name] = os.pathsep.join(filter(None, [os.environ.get(name), str(own)]))
     return {**os.environ, **found, **kernel_environment()}
 
 

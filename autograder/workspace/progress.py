@@ -102,9 +102,7 @@ def move(workspace: Path, exercise: str, old: str, new: str) -> None:
 
 
 def next_hint(workspace: Path, lesson: str, exercise: str) -> int:
-    """Return 1 at the first call for this exercise, then 2, 3, …, in one atomic step, so two terminals never skip or repeat
-    one.
-    """
+    """Return 1 at the first call for this exercise, then 2, 3, …, atomically, so two terminals never skip or repeat one."""
     with _opened(workspace) as db:
         return int(db.execute(_NEXT_HINT, (lesson, exercise)).fetchone()[0])
 

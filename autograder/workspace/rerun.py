@@ -128,9 +128,8 @@ def _execute(notebook: Any, folder: Path) -> str:
         on_cell_execute=lambda cell, cell_index: at.append(cell_index),
     )
     try:
-        _interruptible(
-            client.async_execute(stderr=subprocess.DEVNULL, env={**os.environ, **lab.kernel_environment()})
-        )  # the output of cells doesn't come this way
+        environment = {**os.environ, **lab.kernel_environment()}
+        _interruptible(client.async_execute(stderr=subprocess.DEVNULL, env=environment))  # cells' output comes another way
     except DeadKernelError:
         cell = notebook.cells[at[-1]]
         name = f"`{grade_id(cell)}`" if grade_id(cell) else f"`{cell.source.strip().partition(chr(10))[0]} …`"

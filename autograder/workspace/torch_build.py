@@ -13,7 +13,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +65,7 @@ def reachable(index: str) -> bool:
     try:
         with urllib.request.urlopen(f"{index}/torch/", timeout=PROBE_S) as page:
             return bool(page.status == 200)
-    except (OSError, urllib.error.URLError, ValueError):
+    except (OSError, ValueError):
         return False
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.notebooks.roles import exercise_of
-from autograder.notebooks.scopes import scopes
+from autograder.notebooks.scopes import changed_in, scopes
 from autograder.workspace import folder as workspace
 
 POLL_S = 0.5
@@ -42,26 +42,13 @@ def _cell(cell: Any) -> Cell:
     text = TransformerManager().transform_cell(cell.source)
     try:
         defines, uses = scopes(text)
-        defines |= _changed(ast.parse(text))
+        for node in ast.parse(text).body:
+            defines.update(changed_in(node)[0])
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == EVERYTHING:
+                defines.add(EVERYTHING)
     except (SyntaxError, ValueError):
         defines = uses = {word for word in re.findall(r"\w+", cell.source) if word.isidentifier()}
     return Cell(cell.source, None, frozenset(defines), frozenset(uses))
-
-
-def _changed(tree: ast.Module) -> set[str]:
-    """Return names whose value a cell changes without rebinding them: `x[0] = 1`, `x.y = 1`, `x.append(1)`; and `import *`."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-            names.add(EVERYTHING)
-        target: ast.AST | None = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
-        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            target = node
-        while isinstance(target, ast.Attribute | ast.Subscript):
-            target = target.value
-            if isinstance(target, ast.Name):
-                names.add(target.id)
-    return names
 
 
 def affected(before: list[Cell], after: list[Cell]) -> set[str]:

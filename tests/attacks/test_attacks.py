@@ -36,7 +36,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import autograder.sandbox as box
 from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.reference_source import BEGIN, solution_source
 from autograder.grading import grade
@@ -49,6 +48,10 @@ from autograder.judging.observation import Observation, Probe
 from autograder.judging.records import ExerciseRecord
 from autograder.judging.values import encode
 from autograder.packs import make_pack, pack_file
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
+from autograder.sandbox.run_submission import Cell, Question, Submission
+from autograder.sandbox.tiers import available_tiers
 from tests import armed, sample
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -56,7 +59,7 @@ ROOT = Path(__file__).parents[2]
 LESSONS = (sample.LESSON, "03_scaled_dot_product", "03c_backward_pass", "03d_reading_a_head", "07_kv_cache")
 HONEST = "honest_work_of_another"
 SECRET = "5" * 64  # hidden numbers, and so chance meetings with what a page shows, are the same in each run
-TIERS = [tier.name for tier in box.available_tiers() if tier.available and tier.name != "none"]
+TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
     pytest.mark.skipif(not TIERS, reason="neither bubblewrap nor Landlock isolates on this machine"),
@@ -120,7 +123,7 @@ PAIRS = [(tier, name) for tier in TIERS for name, attack in ATTACKS.items() if t
 
 def _pairs() -> Iterator[Any]:
     """Each attack in each tier; what is not run there says why."""
-    for tier in box.available_tiers():
+    for tier in available_tiers():
         for name in ATTACKS if tier.name != "none" else ():
             why = SETTLED if tier.available else f"{tier.name} does not work on this machine: {tier.reason}"
             marks = [] if (tier.name, name) in PAIRS else [pytest.mark.skip(reason=why)]
@@ -138,7 +141,7 @@ def grade_class(tier: str) -> Graded:
         return _grade_class(tier, Path(folder))
 
 
-def _soon(asked: box.Question) -> box.Question:
+def _soon(asked: Question) -> Question:
     return replace(asked, timeout_s=min(asked.timeout_s, 1.5))
 
 
@@ -148,13 +151,13 @@ def _grade_class(tier: str, place: Path) -> Graded:
     with pytest.MonkeyPatch.context() as patch, armed.listening(log):
         patch.setattr("autograder.grading.workers.choose_tier", lambda **_: tier)
         patch.setattr("autograder.sandbox.run_submission.GRACE_S", 1.0)
-        patch.setattr(box.Submission, "_observe", _observing(seen))
+        patch.setattr(Submission, "_observe", _observing(seen))
         for lesson in LESSONS:
             root = place / lesson / "course"
             with _course_of(lesson):
                 _make_course(root, lesson)
                 names = _submit_all(root, lesson, tier, log)
-                report = grade.grade_assignment(root, lesson, feedback=True, limits=box.Limits(wall_s=8.0, cell_s=1.0))
+                report = grade.grade_assignment(root, lesson, feedback=True, limits=Limits(wall_s=8.0, cell_s=1.0))
                 assert report.tier == tier
                 assert [row.student for row in report.rows] == names
                 for row in report.rows:
@@ -167,9 +170,9 @@ def _grade_class(tier: str, place: Path) -> Graded:
 
 def _observing(seen: Path) -> Any:
     """`Submission._observe` with little time, which notes in the file `seen` what comes of each attack."""
-    observe = box.Submission._observe
+    observe = Submission._observe
 
-    def observed(self: box.Submission, channel: Any, asked: box.Question) -> list[Observation]:
+    def observed(self: Submission, channel: Any, asked: Question) -> list[Observation]:
         given = observe(self, channel, _soon(asked))
         if name := armed.attacker(cell.source for cell in self._cells):
             for how in {one.failure.kind if one.failure else "value" for one in given}:
@@ -414,11 +417,11 @@ PAYLOADS: dict[str, tuple[str, dict[str, str | None], str | None]] = {
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_an_attack_that_does_not_attack_is_found_out(tier: str, tmp_path: Path) -> None:
-    with armed.listening(tmp_path / "log"), box.Sandbox(tier, preload=("numpy",)) as sandbox:
+    with armed.listening(tmp_path / "log"), Sandbox(tier, preload=("numpy",)) as sandbox:
         for name, (source, _, _) in PAYLOADS.items():
-            with sandbox.submission([box.Cell("a", armed.armed(name, source))]):
+            with sandbox.submission([Cell("a", armed.armed(name, source))]):
                 pass
-        with sandbox.submission([box.Cell("a", PAYLOADS["real"][0])]):  # not armed: a NameError
+        with sandbox.submission([Cell("a", PAYLOADS["real"][0])]):  # not armed: a NameError
             pass
     found = armed.markers(tmp_path / "log")
     for name, (_, ran, missing) in PAYLOADS.items():
@@ -432,10 +435,10 @@ def test_what_one_submission_leaves_in_a_sandbox_the_next_does_not_find(tier: st
     """In a class the two of a pair may be in two workers, where the second finds nothing anyway."""
     names = [name for name in ATTACKS if name.startswith("persists_")]
     asked = Probe(encode({"q": np.zeros(2), "K": np.ones((3, 2))}))
-    with armed.listening(tmp_path / "log"), box.Sandbox(tier, preload=("numpy",)) as sandbox:
+    with armed.listening(tmp_path / "log"), Sandbox(tier, preload=("numpy",)) as sandbox:
         for name in names:
             sources = ("import numpy as np", armed.armed(name, ATTACKS[name].ANSWERS["gaussian"]))
-            with sandbox.submission([box.Cell(text[:1], text) for text in sources]) as submission:
+            with sandbox.submission([Cell(text[:1], text) for text in sources]) as submission:
                 (seen,) = submission.observe("gaussian", [asked], 5.0)
             assert not re.search(getattr(ATTACKS[name], "FORBIDDEN", "(?!)"), str(submission.outputs)), name
             if hasattr(ATTACKS[name], "DESERVED"):

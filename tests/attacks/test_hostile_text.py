@@ -26,9 +26,9 @@ from autograder.notebooks.html_page import prose
 from autograder.notebooks.rebuild_submission import MAX_PROSE, Cell, UnreadableError, parse_script, rebuild
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import available_tiers
 from autograder.sandbox.budget import Budget
 from autograder.sandbox.inside.confine import MIN_LANDLOCK, landlock_abi
+from autograder.sandbox.tiers import available_tiers
 from tests import sample
 
 LESSON = sample.LESSON

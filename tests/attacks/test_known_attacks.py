@@ -32,7 +32,8 @@ from autograder.judging.values import encode
 from autograder.notebooks import matching, rebuild_submission
 from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import Cell, Sandbox
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.run_submission import Cell
 from autograder.workspace import lab
 from tests import sample
 

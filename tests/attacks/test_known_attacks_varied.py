@@ -17,7 +17,6 @@ import nbformat
 import numpy as np
 import pytest
 
-import autograder.sandbox as box
 from autograder.authoring.course import find_lesson
 from autograder.diagnosis.attempt import explained
 from autograder.diagnosis.explain import make_report
@@ -31,7 +30,11 @@ from autograder.notebooks.pictures import unmarked
 from autograder.notebooks.rebuild_submission import UnreadableError, parse
 from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
-from autograder.sandbox import Cell, Sandbox, codec, launch, process
+from autograder.sandbox import codec, launch, process
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
+from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.tiers import available_tiers
 from autograder.sandbox.wire import WireError
 from autograder.workspace import doctor
 from tests import sample
@@ -301,8 +304,8 @@ def test_a_cell_that_waits_for_a_processor_has_the_seconds_of_one_that_does_not(
     """Half a second of work and a limit of one, with six others in line, each with a session of its own, as if not one's."""
     if not process.TELLS:
         pytest.skip("this kernel does not say how long a process waited")
-    for tier in (each.name for each in box.available_tiers() if each.available and each.name != "none"):
-        with Sandbox(tier, box.Limits(cell_s=1.0, wall_s=20.0), ("numpy",)) as sandbox:
+    for tier in (each.name for each in available_tiers() if each.available and each.name != "none"):
+        with Sandbox(tier, Limits(cell_s=1.0, wall_s=20.0), ("numpy",)) as sandbox:
             assert sandbox._host is not None
             assert sandbox._host._process is not None
             worker, cpu = sandbox._host._inner or sandbox._host._process.pid, min(os.sched_getaffinity(0))

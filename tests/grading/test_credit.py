@@ -22,7 +22,7 @@ from autograder.grading.marking.scheme import make_mark_scheme
 from autograder.grading.trials import course_copy, demo
 from autograder.notebooks.lesson_names import LessonName
 from autograder.packs import make_pack
-from autograder.sandbox import available_tiers
+from autograder.sandbox.tiers import available_tiers
 from tests import sample
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())

@@ -28,7 +28,9 @@ from autograder.grading.trials import demo
 from autograder.notebooks.archives import File
 from autograder.notebooks.html_page import POLICY, markdown, prose
 from autograder.notebooks.roles import exercise_of, grade_id, is_grade
-from autograder.sandbox import Question, Sandbox, available_tiers, choose_tier
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.run_submission import Question
+from autograder.sandbox.tiers import available_tiers, choose_tier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 LESSON = "00_start_here"
@@ -165,7 +167,7 @@ def test_a_page_that_cannot_be_made_costs_its_student_no_mark_and_nobody_else_an
 def test_answers_asked_together_are_blamed_only_for_what_they_do_alone() -> None:
     scheme = make_mark_scheme(course_root(), LESSON)
     probe: Any = next(iter(scheme.visible.in_code.values())).cases[0].probe
-    from autograder.sandbox import Cell
+    from autograder.sandbox.run_submission import Cell
 
     source = """
 import os, threading

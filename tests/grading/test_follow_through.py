@@ -9,7 +9,6 @@ import nbformat
 import pytest
 
 from autograder import Case, Draw, Exercise
-from autograder import sandbox as box
 from autograder.authoring.course import lessons
 from autograder.authoring.reference_source import solution_source
 from autograder.grading import read_in_child
@@ -21,6 +20,8 @@ from autograder.grading.marking.read_submission import SLOW
 from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.scopes import calls
 from autograder.packs import make_pack
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
 from autograder.sandbox.tiers import choose_tier
 
 
@@ -65,7 +66,7 @@ def scheme(policy: Any = "full") -> MarkScheme:
         cells.append(_cell(f"{name}_check", f'check("{name}")', grade=True))
     made = nbformat.v4.new_notebook(cells=cells)
     packs = [make_pack.make("sums", "Sums", EXERCISES, seed=seed) for seed in (0, 1)]
-    return MarkScheme("01_sums", made, *packs, box.Limits(), references=RIGHT, follow_through=policy)
+    return MarkScheme("01_sums", made, *packs, Limits(), references=RIGHT, follow_through=policy)
 
 
 def _cell(name: str, source: str, **more: bool) -> Any:
@@ -76,12 +77,12 @@ def _cell(name: str, source: str, **more: bool) -> Any:
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[box.Sandbox]:
+def sandbox() -> Iterator[Sandbox]:
     with scheme().setup.sandbox(choose_tier()) as started:
         yield started
 
 
-def marked(sandbox: box.Sandbox, policy: Any = "full", **answers: str) -> Marked:
+def marked(sandbox: Sandbox, policy: Any = "full", **answers: str) -> Marked:
     chosen = scheme(policy)
     notebook = nbformat.from_dict(chosen.released)
     for cell in notebook.cells:
@@ -94,14 +95,14 @@ def scores(done: Marked) -> dict[str, float]:
     return {name: report.score for name, report in done.reports.items()}
 
 
-def test_everything_right_is_asked_once_and_nothing_is_said(sandbox: box.Sandbox) -> None:
+def test_everything_right_is_asked_once_and_nothing_is_said(sandbox: Sandbox) -> None:
     done = marked(sandbox)
     assert scores(done) == {"total": 1, "share": 2, "pooled": 4}
     assert done.flags == []
 
 
 @pytest.mark.parametrize("wrong", [STUB, "def total(x):\n    raise NotImplementedError()", "def total(x):\n    return x.mean()"])
-def test_one_wrong_answer_costs_its_own_points_alone(sandbox: box.Sandbox, wrong: str) -> None:
+def test_one_wrong_answer_costs_its_own_points_alone(sandbox: Sandbox, wrong: str) -> None:
     done = marked(sandbox, total=wrong)
     assert scores(done) == {"total": 0, "share": 2, "pooled": 4}
     assert "given `total`" in done.reports["share"].headline
@@ -110,21 +111,21 @@ def test_one_wrong_answer_costs_its_own_points_alone(sandbox: box.Sandbox, wrong
 
 
 @pytest.mark.parametrize(("policy", "points"), [("full", 2), ("half", 1), ("none", 0)])
-def test_the_course_says_how_much_is_carried(sandbox: box.Sandbox, policy: str, points: float) -> None:
+def test_the_course_says_how_much_is_carried(sandbox: Sandbox, policy: str, points: float) -> None:
     assert scores(marked(sandbox, policy, total=STUB))["share"] == points
 
 
-def test_a_blank_answer_gets_nothing_from_the_reference(sandbox: box.Sandbox) -> None:
+def test_a_blank_answer_gets_nothing_from_the_reference(sandbox: Sandbox) -> None:
     done = marked(sandbox, total=STUB, share=STUB, pooled="def pooled(x, v):\n    raise NotImplementedError()")
     assert scores(done) == {"total": 0, "share": 0, "pooled": 0}
 
 
-def test_an_answer_with_a_mistake_of_its_own_stays_wrong(sandbox: box.Sandbox) -> None:
+def test_an_answer_with_a_mistake_of_its_own_stays_wrong(sandbox: Sandbox) -> None:
     done = marked(sandbox, total=STUB, pooled="def pooled(x, v):\n    return share(x) @ v * 2")
     assert scores(done) == {"total": 0, "share": 2, "pooled": 0}
 
 
-def test_a_later_answer_never_stands_in_for_an_earlier_one(sandbox: box.Sandbox) -> None:
+def test_a_later_answer_never_stands_in_for_an_earlier_one(sandbox: Sandbox) -> None:
     done = marked(sandbox, total="def total(x):\n    return (x / share(x))[0]", share="def share(x):\n    return x * 0")
     assert scores(done)["total"] == 0
 
@@ -133,7 +134,7 @@ CALLS = ["return total(x)", "y = total(x)\n    return y + 0", "out = (total(x), 
 
 
 @pytest.mark.parametrize("body", CALLS)
-def test_an_answer_that_only_calls_an_earlier_one_earns_nothing_by_the_reference(sandbox: box.Sandbox, body: str) -> None:
+def test_an_answer_that_only_calls_an_earlier_one_earns_nothing_by_the_reference(sandbox: Sandbox, body: str) -> None:
     same = exercise(total, numbers, 2)
     packs = [
         make_pack.make("sums", "Sums", (EXERCISES[0], replace(same, id="share"), EXERCISES[2]), seed=seed) for seed in (0, 1)
@@ -148,7 +149,7 @@ def test_an_answer_that_only_calls_an_earlier_one_earns_nothing_by_the_reference
     assert not done.reports["share"].carried
 
 
-def test_an_answer_is_parsed_by_a_child_alone(sandbox: box.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_parsed_by_a_child_alone(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """A parser takes seconds over some texts, and holds every thread of the grader meanwhile."""
     parsed: list[str] = []
     parse = ast.parse
@@ -159,7 +160,7 @@ def test_an_answer_is_parsed_by_a_child_alone(sandbox: box.Sandbox, monkeypatch:
 
 
 def test_long_answers_that_do_nothing_are_read_in_the_seconds_of_one_submission(
-    sandbox: box.Sandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read ahead, what is unfinished and what an answer calls: each had processor time of its own, outside the budget."""
     taken: list[tuple[float, bool]] = []
@@ -179,7 +180,7 @@ def test_long_answers_that_do_nothing_are_read_in_the_seconds_of_one_submission(
     assert SLOW in done.flags
 
 
-def test_what_is_not_read_costs_no_marks(sandbox: box.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_read_costs_no_marks(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_in_child, "READ_S", 0.0)
     done = marked(sandbox, **{name: f"{answer}  # mine" for name, answer in RIGHT.items()})
     assert scores(done) == {"total": 1, "share": 2, "pooled": 4}
@@ -203,7 +204,7 @@ def test_every_reference_is_more_than_a_call() -> None:
             assert not below or not only_calls(calls(source), below), (lesson.name, name)
 
 
-def test_nothing_of_the_reference_can_be_shown(sandbox: box.Sandbox) -> None:
+def test_nothing_of_the_reference_can_be_shown(sandbox: Sandbox) -> None:
     spy = (
         "import inspect\ndef share(x):\n    try:\n        print(inspect.getsource(total))\n"
         "    except Exception:\n        pass\n    return x / total(x)"
@@ -213,13 +214,13 @@ def test_nothing_of_the_reference_can_be_shown(sandbox: box.Sandbox) -> None:
     assert "x.sum()" not in nbformat.writes(done.notebook)
 
 
-def test_what_the_reference_calls_itself_is_replaced_too(sandbox: box.Sandbox) -> None:
+def test_what_the_reference_calls_itself_is_replaced_too(sandbox: Sandbox) -> None:
     done = marked(sandbox, total=STUB, share=STUB)
     assert scores(done) == {"total": 0, "share": 0, "pooled": 4}
     assert done.reports["pooled"].carried == ("total", "share")
 
 
-def test_helpers_of_their_own_are_looked_through(sandbox: box.Sandbox) -> None:
+def test_helpers_of_their_own_are_looked_through(sandbox: Sandbox) -> None:
     chosen = scheme()
     notebook = nbformat.from_dict(chosen.released)
     for cell in notebook.cells:

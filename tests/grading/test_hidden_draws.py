@@ -22,7 +22,7 @@ from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord
 from autograder.judging.values import encode
 from autograder.packs import make_pack
-from autograder.sandbox import available_tiers
+from autograder.sandbox.tiers import available_tiers
 
 SECRET = "s" * 64
 LESSON = "01_soft_lookup"

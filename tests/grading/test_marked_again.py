@@ -11,14 +11,16 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograder import sandbox as box
 from autograder.grading import workers
 from autograder.grading.marking import decide_marks
 from autograder.grading.marking import mark_submission as marking
 from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Fixed, Marked, mark
 from autograder.grading.marking.read_submission import Handed
 from autograder.judging.records import Result
-from autograder.sandbox import available_tiers
+from autograder.sandbox.budget import Budget, Purse
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.tiers import available_tiers
 from tests.grading.test_follow_through import RIGHT, scheme, scores
 
 TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]
@@ -32,7 +34,7 @@ STEPS = ("the visible tests", "the hidden tests", "a reference")
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[box.Sandbox]:
+def sandbox() -> Iterator[Sandbox]:
     with scheme().setup.sandbox(TIERS[0]) as started:
         yield started
 
@@ -41,14 +43,14 @@ class Watched:
     """Marks the same submission twice, the first time until its seconds are over at `step`; `asked` says what each was asked."""
 
     def __init__(self, patch: pytest.MonkeyPatch, step: str, *, starved: bool = False):
-        self.run, self.asked, self.budgets = 0, list[tuple[int, str]](), list[box.Budget]()
-        cells, lend = marking._cells, box.Purse.lend
+        self.run, self.asked, self.budgets = 0, list[tuple[int, str]](), list[Budget]()
+        cells, lend = marking._cells, Purse.lend
 
         def told(*given: Any) -> Any:
             made, said = cells(*given)
-            return [box.Cell("run", f"RUN = {self.run}"), *made], said
+            return [Cell("run", f"RUN = {self.run}"), *made], said
 
-        def lent(purse: box.Purse, limit_s: float) -> box.Budget:
+        def lent(purse: Purse, limit_s: float) -> Budget:
             self.budgets.append(lend(purse, limit_s))
             return self.budgets[-1]
 
@@ -61,23 +63,23 @@ class Watched:
                 if name == step and self.run == 0:
                     self.budgets[-1].starved = starved
                     self.budgets[-1].spend(0.0 if starved else 99.0)
-                return [box.Cell("run", f"RUN = {self.run}"), *found] if name == "a reference" else found
+                return [Cell("run", f"RUN = {self.run}"), *found] if name == "a reference" else found
 
             patch.setattr(home, attribute, asked)
 
         patch.setattr(marking, "_cells", told)
-        patch.setattr(box.Purse, "lend", lent)
+        patch.setattr(Purse, "lend", lent)
         for name, home, attribute in zip(
             STEPS, (decide_marks, decide_marks, marking), ("on_visible", "on_hidden", "with_references"), strict=True
         ):
             watched(name, home, attribute)
 
-    def mark(self, sandbox: box.Sandbox, fixed: Fixed | None = None) -> Marked:
+    def mark(self, sandbox: Sandbox, fixed: Fixed | None = None) -> Marked:
         chosen = scheme()
         notebook = nbformat.from_dict(chosen.released)
         for cell in notebook.cells:
             cell.source = ANSWERS.get(cell.id, cell.source)
-        purse = None if self.run else box.Purse(0.0)
+        purse = None if self.run else Purse(0.0)
         return mark(chosen, sandbox, nbformat.writes(notebook).encode(), purse, fixed, final=self.run > 0)
 
 
@@ -89,7 +91,7 @@ def words(marked: Marked) -> list[str]:
 @pytest.mark.parametrize("starved", [False, True])
 @pytest.mark.parametrize("step", STEPS)
 def test_what_was_fixed_before_a_secret_was_seen_stays(
-    sandbox: box.Sandbox, step: str, starved: bool, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, step: str, starved: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(monkeypatch, step, starved=starved)
     first = watched.mark(sandbox)
@@ -113,9 +115,7 @@ def test_what_was_fixed_before_a_secret_was_seen_stays(
         assert scores(again)["share"] == 2
 
 
-def test_a_lost_sandbox_lets_no_answer_earn_by_a_reference_that_it_saw(
-    sandbox: box.Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_sandbox_lets_no_answer_earn_by_a_reference_that_it_saw(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker is ended while a reference stands in; what is asked again is that one question."""
     watched, real = Watched(monkeypatch, "nothing"), marking.with_references
 
@@ -131,7 +131,7 @@ def test_a_lost_sandbox_lets_no_answer_earn_by_a_reference_that_it_saw(
     assert words(done) == ["told 0"]
 
 
-def test_what_is_kept_until_a_submission_is_marked_again_is_small(sandbox: box.Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_until_a_submission_is_marked_again_is_small(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     vast = "import numpy as np\ndef {}(*_):\n    return np.zeros(300_000)"
     monkeypatch.setattr("tests.grading.test_marked_again.ANSWERS", {name: vast.format(name) for name in ANSWERS})
     kept = Watched(monkeypatch, "the hidden tests").mark(sandbox).fixed
@@ -146,9 +146,9 @@ def test_a_submission_is_marked_again_in_a_new_sandbox(tier: str, monkeypatch: p
     monkeypatch.setattr(workers, "choose_tier", lambda **_: tier)
     chosen, hosts = scheme(), list[Any]()
 
-    def mark_one(_scheme: Any, sandbox: box.Sandbox, *_: Any, **__: Any) -> Any:
+    def mark_one(_scheme: Any, sandbox: Sandbox, *_: Any, **__: Any) -> Any:
         hosts.append(sandbox._host)
-        with sandbox.submission([box.Cell("a", "import os\nprint(os.getpid())")]) as submission:
+        with sandbox.submission([Cell("a", "import os\nprint(os.getpid())")]) as submission:
             hosts.append((sandbox._host, submission.outputs[0].status))
 
     monkeypatch.setattr(workers, "mark", mark_one)

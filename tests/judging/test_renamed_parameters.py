@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from autograder import Prediction
-from autograder import sandbox as box
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
 from autograder.grading.marking import decide_marks
@@ -15,6 +14,9 @@ from autograder.judging.judge import judge_choice
 from autograder.judging.records import ExerciseRecord
 from autograder.judging.script import Call, Script
 from autograder.packs import make_pack
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.tiers import available_tiers
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +76,17 @@ def test_an_error_in_the_answer_itself_is_not_called_again(record: ExerciseRecor
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[box.Sandbox]:
+def sandbox() -> Iterator[Sandbox]:
     """A sandbox of the best tier here."""
-    tier = next((tier for tier in box.available_tiers() if tier.available and tier.name != "none"), None)
+    tier = next((tier for tier in available_tiers() if tier.available and tier.name != "none"), None)
     if tier is None:
         pytest.skip("neither bubblewrap nor Landlock isolates on this machine")
-    with box.Sandbox(tier.name) as made:
+    with Sandbox(tier.name) as made:
         yield made
 
 
-def test_the_grade_agrees_and_says_so(record: ExerciseRecord, sandbox: box.Sandbox) -> None:
-    with sandbox.submission([box.Cell("a", "def less(a, b):\n    return a - b")]) as submission:
+def test_the_grade_agrees_and_says_so(record: ExerciseRecord, sandbox: Sandbox) -> None:
+    with sandbox.submission([Cell("a", "def less(a, b):\n    return a - b")]) as submission:
         seen = submission.observe_all([decide_marks.question(record)])["less"]
     assert decide_marks.judged_hidden(record, seen).score == 2.0
     said = decide_marks.renamed(record, "def less(a: float, b) -> float:\n    return a - b")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autograder.plugins.exchange import MAX_BYTES, Collect, ReleaseFeedback, read_folder, read_receipt
+from autograder.plugins.exchange import MAX_BYTES, Collect, ReleaseFeedback, read_folder, read_regular
 from autograder.plugins.formgrader import grade
 
 LESSON = "00_start_here"
@@ -54,10 +54,10 @@ def test_a_receipt_is_a_small_file_and_no_link_or_pipe(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"0" * (MAX_BYTES + 1))
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-    assert read_receipt(tmp_path / "plain") == b"a secret"
+    assert read_regular(tmp_path / "plain", MAX_BYTES) == b"a secret"
     for name in ("link", "large", "pipe", "absent"):
         with pytest.raises(OSError, match=name):
-            read_receipt(tmp_path / name)
+            read_regular(tmp_path / name, MAX_BYTES)
 
 
 def test_collecting_follows_no_link_and_waits_for_no_pipe(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -17,8 +17,12 @@ from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.judging.observation import Probe
 from autograder.judging.values import encode
-from autograder.sandbox import Cell, Limits, Purse, Sandbox, available_tiers, launch
-from autograder.sandbox.budget import OWN_S, PURSE_S
+from autograder.sandbox import launch
+from autograder.sandbox.budget import OWN_S, PURSE_S, Purse
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
+from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.tiers import available_tiers
 from autograder.workspace import doctor
 from tests import armed, hostile_class
 

@@ -20,9 +20,14 @@ from autograder.grading.marking.read_submission import Handed
 from autograder.grading.workers import Workers
 from autograder.judging.observation import Probe
 from autograder.judging.values import encode
-from autograder.sandbox import Budget, Cell, Limits, Question, Sandbox, available_tiers, process
 from autograder.sandbox import budget as budgets
+from autograder.sandbox import process
+from autograder.sandbox.budget import Budget
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
 from autograder.sandbox.own_time import OwnTime
+from autograder.sandbox.run_submission import Cell, Question
+from autograder.sandbox.tiers import available_tiers
 from tests import hostile_class
 
 TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autograder import sandbox as box
 from autograder.diagnosis import hidden
 from autograder.diagnosis.attempt import explained, judge_missing
 from autograder.diagnosis.explain import Report, make_report
@@ -20,11 +19,12 @@ from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import AnyResult, ExerciseRecord, PredictionResult, Result
 from autograder.judging.values import EncodedValue
 from autograder.sandbox import untrusted
+from autograder.sandbox.run_submission import REPLY_BYTES, Question, Submission
 
 REPLY_TIMES = 8  # a reply may have this many times the bytes of the largest right answer
 
 
-def on_visible(scheme: MarkScheme, submission: box.Submission, names: Sequence[str]) -> Mapping[str, AnyResult]:
+def on_visible(scheme: MarkScheme, submission: Submission, names: Sequence[str]) -> Mapping[str, AnyResult]:
     """Return each exercise's result on its visible probes.
 
     They decide a mark only if the answer never ran, so the exercises share a process.
@@ -78,7 +78,7 @@ class Verdict:
 
 
 def on_hidden(
-    scheme: MarkScheme, submission: box.Submission, visible: Mapping[str, AnyResult], own: Mapping[str, ExerciseRecord]
+    scheme: MarkScheme, submission: Submission, visible: Mapping[str, AnyResult], own: Mapping[str, ExerciseRecord]
 ) -> dict[str, Verdict]:
     """Return the verdict on each exercise. Hidden probes give the score; visible ones are shown if they failed too.
 
@@ -140,10 +140,10 @@ def _explained(result: Result) -> bool:
     return result.passed or (result.failure is not None and result.failure.kind in ("timeout", "crashed"))
 
 
-def question(record: ExerciseRecord) -> box.Question:
+def question(record: ExerciseRecord) -> Question:
     largest = max((case.expected.nbytes for case in record.cases), default=0)
-    room = max(box.REPLY_BYTES, REPLY_TIMES * largest)
-    return box.Question(record.id, [case.probe for case in record.cases], record.timeout_s, room)
+    room = max(REPLY_BYTES, REPLY_TIMES * largest)
+    return Question(record.id, [case.probe for case in record.cases], record.timeout_s, room)
 
 
 def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:

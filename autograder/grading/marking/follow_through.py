@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from autograder import sandbox as box
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
@@ -17,6 +16,7 @@ from autograder.grading import read_in_child
 from autograder.grading.marking.forbidden_names import Bindings, bindings
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import grade_id, is_answer
+from autograder.sandbox.run_submission import Cell
 
 Policy = Literal["full", "half", "none"]
 SHARE: dict[str, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
@@ -64,10 +64,10 @@ def only_calls(called: Collection[str] | None, below: Collection[str]) -> bool:
     return called is not None and set(called) <= set(below)
 
 
-def with_references(cells: Sequence[Any], replaced: Collection[str], references: Mapping[str, str]) -> list[box.Cell]:
+def with_references(cells: Sequence[Any], replaced: Collection[str], references: Mapping[str, str]) -> list[Cell]:
     """Return the cells to run, with the reference in place of the answers to `replaced`."""
     return [
-        box.Cell(cell.id, references[str(grade_id(cell))] if is_answer(cell) and grade_id(cell) in replaced else cell.source)
+        Cell(cell.id, references[str(grade_id(cell))] if is_answer(cell) and grade_id(cell) in replaced else cell.source)
         for cell in cells
     ]
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import nbformat
 
-from autograder import sandbox as box
 from autograder.diagnosis import panel
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
@@ -36,6 +35,9 @@ from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import AnyResult, PredictionResult
 from autograder.notebooks.rebuild_submission import rebuild
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
+from autograder.sandbox.budget import Budget, Purse
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.run_submission import Cell
 
 PAGE_S = 1.0  # processor seconds for reading the texts again for a page if marking used up everything
 LOCKED_S = 10.0  # for each locked cell of the lesson, and for each answer
@@ -68,9 +70,9 @@ class Marked:
 
 def mark(
     scheme: MarkScheme,
-    sandbox: box.Sandbox,
+    sandbox: Sandbox,
     handed: Handed | bytes,
-    purse: box.Purse | None = None,
+    purse: Purse | None = None,
     fixed: "Fixed | None" = None,
     *,
     final: bool = True,
@@ -88,16 +90,14 @@ def mark(
         fingerprint._weights.cache_clear()  # it caches numbers for each length of a result, and a learner chooses the lengths
 
 
-def _mark(
-    scheme: MarkScheme, sandbox: box.Sandbox, handed: Handed, purse: box.Purse | None, fixed: "Fixed", *, final: bool
-) -> Marked:
+def _mark(scheme: MarkScheme, sandbox: Sandbox, handed: Handed, purse: Purse | None, fixed: "Fixed", *, final: bool) -> Marked:
     scheme = replace(scheme, own=handed.hidden)
     began = time.thread_time()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # the learner sees `told` too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
     files = handed.modules()
-    budget = box.Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
+    budget = Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
     whole_s = budget.left_s
     reading = read_in_child.Seconds(read_in_child.READ_S, budget)
     flags = read_submission.read_ahead(cells, ours, [text_of(data) for data in files.values()], reading)
@@ -201,9 +201,9 @@ def _small(result: AnyResult) -> AnyResult:
 
 def _run_and_mark(
     scheme: MarkScheme,
-    sandbox: box.Sandbox,
+    sandbox: Sandbox,
     marked: Marked,
-    budget: box.Budget,
+    budget: Budget,
     reading: read_in_child.Seconds,
     fixed: Fixed,
     files: Mapping[str, bytes],
@@ -310,10 +310,10 @@ def _name_draws(run: Sequence[Any], marked: Marked) -> None:
 
 def _follow_through(
     scheme: MarkScheme,
-    sandbox: box.Sandbox,
+    sandbox: Sandbox,
     run: Sequence[Any],
     fixed: Fixed,
-    budget: box.Budget,
+    budget: Budget,
     reading: read_in_child.Seconds,
     files: Mapping[str, bytes],
     texts: Mapping[str, str],
@@ -343,7 +343,7 @@ def _follow_through(
             continue
         cells = with_references(run, below, scheme.references)
         meant = {cell.id: texts.get(str(grade_id(cell))) for cell in run if is_answer(cell) and grade_id(cell) not in below}
-        cells = [box.Cell(cell.id, without_absent(meant.get(cell.id) or cell.source, imports)[0]) for cell in cells]
+        cells = [Cell(cell.id, without_absent(meant.get(cell.id) or cell.source, imports)[0]) for cell in cells]
         with sandbox.submission(cells, files, budget=budget) as submission:
             record = scheme.own.get(name, records[name])
             seen = submission.observe_all([decide_marks.question(record)], apart=True)[name]
@@ -356,7 +356,7 @@ def _follow_through(
         fixed.carried[name] = carried(reports[name], record, score, below, scheme.follow_through)
 
 
-def _cells(run: Sequence[Any], files: Mapping[str, bytes], texts: Mapping[str, str]) -> tuple[list[box.Cell], list[str]]:
+def _cells(run: Sequence[Any], files: Mapping[str, bytes], texts: Mapping[str, str]) -> tuple[list[Cell], list[str]]:
     """Return the cells for the sandbox and notes on missing imports. `texts` replace answers.
 
     Locked cells get a short limit because they are quick unless they call an answer that loops; so do answers, which only
@@ -369,7 +369,7 @@ def _cells(run: Sequence[Any], files: Mapping[str, bytes], texts: Mapping[str, s
         source, absent = (text, []) if own else without_absent(text, imports)
         name = repr(grade_id(cell)) if is_answer(cell) else "a cell"
         told += [f"{name} imports {module}, which is not installed here: that line was left out" for module in absent]
-        cells.append(box.Cell(cell.id, source, LOCKED_S if own or is_answer(cell) else math.inf))
+        cells.append(Cell(cell.id, source, LOCKED_S if own or is_answer(cell) else math.inf))
     return cells, told
 
 

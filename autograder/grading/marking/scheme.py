@@ -15,7 +15,6 @@ from typing import Any
 import nbformat
 
 from autograder import __version__
-from autograder import sandbox as box
 from autograder.authoring.course import CourseError, find_lesson, given_folders, settings
 from autograder.authoring.read_lesson import read_lesson
 from autograder.authoring.reference_source import injected
@@ -24,6 +23,8 @@ from autograder.grading.marking.hidden_draws import HiddenDraws
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.packs import make_pack, pack_file
+from autograder.sandbox.client import Sandbox
+from autograder.sandbox.limits import Limits
 
 SECRET_FILE = ".secret"
 MIN_SECRET = 32
@@ -60,12 +61,12 @@ class Setup:
     """What a sandbox must have ready before the first submission: modules, limits, folders of given packages."""
 
     preload: tuple[str, ...]
-    limits: box.Limits
+    limits: Limits
     given: tuple[str, ...] = ()
 
-    def sandbox(self, tier: str) -> box.Sandbox:
+    def sandbox(self, tier: str) -> Sandbox:
         """Return a sandbox in `tier`, not started yet."""
-        return box.Sandbox(tier, self.limits, self.preload, self.given)
+        return Sandbox(tier, self.limits, self.preload, self.given)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class MarkScheme:
     released: Any
     visible: pack_file.Pack
     hidden: pack_file.Pack
-    limits: box.Limits
+    limits: Limits
     given: tuple[str, ...] = ()
     references: Mapping[str, str] = field(default_factory=dict)  # source of each exercise's reference
     follow_through: Policy = "full"
@@ -108,7 +109,7 @@ def read_release(root: Path, assignment: str) -> Any:
     return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
 
 
-def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
+def setup_for(released: Any, limits: Limits, given: Sequence[str]) -> Setup:
     """Return the setup that imports the modules of the release's locked cells once, instead of for each submission."""
     locked = [c.source for c in released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
     found: dict[str, None] = {}
@@ -120,7 +121,7 @@ def setup_for(released: Any, limits: box.Limits, given: Sequence[str]) -> Setup:
     return Setup(tuple(found), limits, tuple(given))
 
 
-def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = None) -> MarkScheme:
+def make_mark_scheme(root: Path, assignment: str, limits: Limits | None = None) -> MarkScheme:
     """Return the scheme for `assignment` of the course at `root`. Raises CourseError if the release doesn't match the course."""
     lesson = find_lesson(assignment)
     hidden = lesson.pack(seed=make_pack.seed_from(secret(root), lesson.slug))
@@ -137,7 +138,7 @@ def make_mark_scheme(root: Path, assignment: str, limits: box.Limits | None = No
         if (name := exercise_of(cell)) and grade_id(cell):
             cell.metadata["nbgrader"]["points"] = points[name]
     known = {name: replace(each, points=points.get(name, each.points)) for name, each in visible.exercises.items()}
-    found = released, replace(visible, exercises=known), hidden, limits or box.Limits(), given_paths(), references
+    found = released, replace(visible, exercises=known), hidden, limits or Limits(), given_paths(), references
     return MarkScheme(assignment, *found, settings().follow_through, lesson.shares())
 
 

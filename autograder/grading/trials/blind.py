@@ -25,12 +25,12 @@ from pathlib import Path
 
 import nbformat
 
-from autograder import sandbox as box
 from autograder.authoring.course import CourseError, course_root, find_lesson
 from autograder.diagnosis.explain import Report
 from autograder.grading.marking.mark_submission import mark
 from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, read_release
 from autograder.notebooks.roles import grade_id, is_answer
+from autograder.sandbox.client import Sandbox
 
 _HEAD = re.compile(r"# %% (?P<lesson>\w+)\.(?P<exercise>\w+) (?P<kind>right|wrong)(?P<tags>(?: \w+)*): *(?P<truth>.+)")
 OUTCOMES = ("full marks", "named for certain", "named with a hedge", "told what is off", "no help")
@@ -100,7 +100,7 @@ def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:
                     yield Told(answer, outcome_of(report), *said)
 
 
-def _report(answer: Labelled, scheme: MarkScheme, sandbox: box.Sandbox, name: str) -> Report:
+def _report(answer: Labelled, scheme: MarkScheme, sandbox: Sandbox, name: str) -> Report:
     notebook = read_release(course_root(), name)
     cells = [cell for cell in notebook.cells if is_answer(cell) and grade_id(cell) == answer.exercise]
     if not cells:

@@ -5,6 +5,7 @@ cell doesn't stop the next one. A cell that runs too long is interrupted. Figure
 """
 
 import contextlib
+import io
 import os
 import re
 import resource
@@ -80,7 +81,7 @@ class Recorder:
         return kept
 
 
-class Stream:
+class Stream(io.TextIOBase):
     """Stand in for sys.stdout or sys.stderr. `record` is None if nobody reads what is printed."""
 
     encoding = "utf-8"
@@ -97,19 +98,6 @@ class Stream:
         if self._record is not None:
             self._record.stream(self._name, text)
         return len(text)
-
-    def writelines(self, lines: list[str]) -> None:
-        for line in lines:
-            self.write(line)
-
-    def flush(self) -> None:
-        """Do nothing, because nothing is buffered."""
-
-    def isatty(self) -> bool:
-        return False
-
-    def readable(self) -> bool:
-        return False
 
     def writable(self) -> bool:
         return True

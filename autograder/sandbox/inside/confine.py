@@ -4,12 +4,13 @@ Works on Linux on x86_64 and aarch64; importing the module is harmless elsewhere
 kernel refuses, so nothing degrades silently and a caller that gets past the call is confined.
 """
 
+import contextlib
 import ctypes
 import os
 import platform
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 MIN_LANDLOCK = 6  # older versions don't scope signals, so a submission could kill every process of its user
@@ -100,9 +101,7 @@ class ConfineError(OSError):
 
 
 def fork(patience_s: float = 5.0) -> int:
-    """Call fork(2), retrying for `patience_s` seconds while another submission of the same user holds all its processes
-    (Landlock).
-    """
+    """Call fork(2), retrying for `patience_s` seconds while another submission of this user holds all processes (Landlock)."""
     until = time.monotonic() + patience_s
     while True:
         try:
@@ -171,10 +170,7 @@ def _install(flags: int, program: bytes) -> int:
 
 
 def seccomp_program(machine: str, *, metadata: bool, refuse: int = _ERRNO | _EPERM) -> bytes:
-    """Return the BPF program for `machine`, which returns `refuse` for a refused call.
-
-    Raises ConfineError for an unknown machine.
-    """
+    """Return the BPF program that answers a refused call by `refuse`. Raises ConfineError for an unknown `machine`."""
     if machine not in ("x86_64", "aarch64"):
         raise ConfineError(_ENOSYS, f"expected x86_64 or aarch64, got {machine}: no system call table for it")
     column = 0 if machine == "x86_64" else 1
@@ -217,9 +213,7 @@ def _any_of(numbers: Sequence[int]) -> list[bytes]:
 
 
 def _rule(number: int, argument: int, test: list[bytes], refuse: int) -> list[bytes]:
-    """Return code that loads `argument` (low word) of call `number` and runs `test`, which falls through to `refuse` or skips
-    it.
-    """
+    """Return code that loads `argument` (low word) of call `number` for `test`, which falls through to `refuse` or skips it."""
     body = [_op(_LOAD, 16 + 8 * argument), *test, _op(_RETURN, refuse), _op(_LOAD, 0)]
     return [_op(_JUMP_EQUAL, number, 0, len(body)), *body]
 
@@ -237,38 +231,35 @@ def landlock_abi() -> int:
 
 
 def landlock(readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Confine this thread and its children to the `readable` and `writable` paths, without TCP, and signals to one another
-    only.
-    """
+    """Confine this thread and its children to the `readable` and `writable` paths, without TCP or signals to others."""
     if (abi := landlock_abi()) < MIN_LANDLOCK:
         raise ConfineError(_ENOSYS, f"expected Landlock ABI {MIN_LANDLOCK} or newer (Linux 6.12), got {abi}")
-    no_new_privileges()
-    ruleset = _ruleset(_ALL, net=3)
-    try:
+    with _restricted(_ALL, net=3) as ruleset:
         for paths, rights in ((readable, _READ), (writable, _ALL & ~(1 << 6 | 1 << 11))):  # no device nodes
             for path in paths:
                 _allow(ruleset, path, rights)
-        _restrict(ruleset)
-    finally:
-        os.close(ruleset)
 
 
 def scope_signals() -> None:
     """Restrict signals and abstract sockets to this process and its later children."""
+    with _restricted(0, net=0):
+        pass
+
+
+@contextlib.contextmanager
+def _restricted(fs: int, net: int) -> Iterator[int]:
+    """Yield a rule set for the rights `fs` and `net`, and restrict the process to it when the block ends without an error."""
     no_new_privileges()
-    ruleset = _ruleset(0, net=0)
-    try:
-        _restrict(ruleset)
-    finally:
-        os.close(ruleset)
-
-
-def _ruleset(fs: int, net: int) -> int:
     attributes = struct.pack("QQQ", fs, net, 3)  # scoped: abstract sockets and signals
     ruleset = _syscall(444, ctypes.create_string_buffer(attributes, 24), 24, 0)
     if ruleset < 0:
         raise ConfineError(ctypes.get_errno(), "Landlock refused the rule set")
-    return ruleset
+    try:
+        yield ruleset
+        if _syscall(446, ruleset, 0) != 0:
+            raise ConfineError(ctypes.get_errno(), "Landlock refused to restrict the process")
+    finally:
+        os.close(ruleset)
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
@@ -282,11 +273,6 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
             raise ConfineError(ctypes.get_errno(), f"Landlock refused a rule for {path}")
     finally:
         os.close(parent)
-
-
-def _restrict(ruleset: int) -> None:
-    if _syscall(446, ruleset, 0) != 0:
-        raise ConfineError(ctypes.get_errno(), "Landlock refused to restrict the process")
 
 
 def _libc() -> ctypes.CDLL:

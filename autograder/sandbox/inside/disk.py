@@ -20,12 +20,13 @@ _SETS = ("CapInh:", "CapPrm:", "CapEff:", "CapAmb:")
 def mount(path: str, size: int, files: int, mode: int, uid: int) -> bool:
     """Mount a disk of `size` bytes and `files` files and folders at `path` for `uid`. Returns False if the kernel refuses."""
     options = f"mode={mode:04o},size={size},nr_inodes={files},uid={uid},gid={uid}"
-    return _mount("tmpfs", path, "tmpfs", _NO_SETUID | _NO_DEVICES, options) == 0
+    return call_mount("tmpfs", path, "tmpfs", _NO_SETUID | _NO_DEVICES, options) == 0
 
 
 def own_mounts() -> bool:
     """Move this process into its own mount namespace, hidden from everybody else. Returns False if the kernel refuses."""
-    return ctypes.CDLL(None, use_errno=True).unshare(NEW_MOUNTS) == 0 and _mount("none", "/", "", RECURSIVE | PRIVATE, "") == 0
+    unshared = ctypes.CDLL(None, use_errno=True).unshare(NEW_MOUNTS) == 0
+    return unshared and call_mount("none", "/", "", RECURSIVE | PRIVATE, "") == 0
 
 
 def renew(folders: Sequence[str], size: int, files: int, inside: Iterable[str]) -> bool:
@@ -42,7 +43,7 @@ def renew(folders: Sequence[str], size: int, files: int, inside: Iterable[str]) 
         for path, descriptor in kept:
             if any(path.startswith(f"{folder}/") for folder in done):
                 os.makedirs(path)
-                if _mount(f"/proc/self/fd/{descriptor}", path, "", BIND | RECURSIVE, "") != 0:
+                if call_mount(f"/proc/self/fd/{descriptor}", path, "", BIND | RECURSIVE, "") != 0:
                     raise OSError(ctypes.get_errno(), f"expected {path} to be mounted again")
     finally:
         for _, descriptor in kept:
@@ -71,7 +72,8 @@ def capabilities() -> list[str]:
     return [line[0].rstrip(":") for line in lines if line[0] in _SETS and int(line[1], 16)]
 
 
-def _mount(source: str, target: str, kind: str, flags: int, options: str) -> int:
+def call_mount(source: str, target: str, kind: str, flags: int, options: str) -> int:
+    """Call mount(2). Returns 0, or -1 with the reason in `ctypes.get_errno()`."""
     libc = ctypes.CDLL(None, use_errno=True)
     result: int = libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
     return result

@@ -12,20 +12,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-_NEW_MOUNTS, _BIND, _MOVE, _RECURSIVE, _PRIVATE = 0x20000, 4096, 8192, 16384, 1 << 18
+from autograder.sandbox.inside import disk
+from autograder.sandbox.inside.confine import ConfineError, no_new_privileges, prctl
+
+_MOVE = 8192
 
 
 def main(text: str) -> None:
-    """Carry out the plan in `text` (JSON): uid, paths that must be readable, disk (path, size, files) or null, argv and env.
-
-    Never returns.
-    """
+    """Carry out the plan in `text` (JSON) for good: uid, readable paths, disk (path, size, files) or null, argv and env."""
     plan = json.loads(text)
     closed = closed_folders(plan["paths"])
     if closed:
         _open(closed)
-    if plan["disk"]:
-        _own_disk(**plan["disk"], uid=plan["uid"])
+    # Only this process and those it starts see the disk, and it ends with them. Without mounts, the folder stays as it is.
+    if plan["disk"] and disk.own_mounts():
+        disk.mount(**plan["disk"], mode=0o700, uid=plan["uid"])
     step_down(plan["uid"])
     os.execve(plan["argv"][0], plan["argv"], plan["env"])
 
@@ -43,8 +44,6 @@ def closed_folders(paths: list[str]) -> dict[str, list[str]]:
 
 def step_down(uid: int) -> None:
     """Become user and group `uid` without groups, capabilities or a way back."""
-    from autograder.sandbox.inside.confine import ConfineError, no_new_privileges, prctl
-
     for capability in range(64):
         try:
             prctl(24, capability)
@@ -54,17 +53,6 @@ def step_down(uid: int) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     no_new_privileges()
-
-
-def _own_disk(path: str, size: int, files: int, uid: int) -> None:
-    """Mount an in-memory disk at the folder `path`. If mounts are not allowed, the folder stays as it is.
-
-    Only this process and those it starts see the disk, and it disappears with them.
-    """
-    from autograder.sandbox.inside import disk
-
-    if disk.own_mounts():
-        disk.mount(path, size, files, 0o700, uid)
 
 
 def _open(closed: dict[str, list[str]]) -> None:
@@ -80,17 +68,17 @@ def _open(closed: dict[str, list[str]]) -> None:
             )
 
     def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-        call(libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode()), "mount")
+        call(disk.call_mount(source, target, kind, flags, options), "mount")
 
-    call(libc.unshare(_NEW_MOUNTS), "unshare")
-    mount("none", "/", "", _RECURSIVE | _PRIVATE)
+    call(libc.unshare(disk.NEW_MOUNTS), "unshare")
+    mount("none", "/", "", disk.RECURSIVE | disk.PRIVATE)
     holding = tempfile.mkdtemp(dir="/tmp")  # TMPDIR may be below one of the closed folders
     mount("tmpfs", holding, "tmpfs", 0, "mode=0700")
     for folder, paths in closed.items():
         outermost = [path for path in paths if not any(other != path and Path(path).is_relative_to(other) for other in paths)]
         for number, path in enumerate(outermost):
             os.mkdir(f"{holding}/{number}")
-            mount(path, f"{holding}/{number}", "", _BIND | _RECURSIVE)
+            mount(path, f"{holding}/{number}", "", disk.BIND | disk.RECURSIVE)
         mount("tmpfs", folder, "tmpfs", 0, "mode=0755,size=1m")
         for number, path in enumerate(outermost):
             os.makedirs(path, exist_ok=True)

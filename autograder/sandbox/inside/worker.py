@@ -126,10 +126,7 @@ class Worker:
             os.close(listener)
 
     def _prove(self) -> None:
-        """Try what must not work. Raises ConfineError if any of it works.
-
-        Nothing is taken for granted about the tool that confined this process.
-        """
+        """Try what must not work, trusting no tool that confined this process. Raises ConfineError if any of it works."""
         problems = []
         if os.geteuid() == 0:
             problems.append("it runs as root")

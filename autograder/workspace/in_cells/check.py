@@ -82,10 +82,7 @@ def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) ->
 
 
 def judge_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> AnyResult:
-    """Judge an answer, by default the object under the exercise's name in `namespace`. Nothing is recorded.
-
-    Raises CourseError if an older version would be checked.
-    """
+    """Judge an answer, by default `namespace[exercise]`, and record nothing. Raises CourseError for an older version."""
     record = find_record(exercise)
     if answer is None:
         if exercise not in namespace:

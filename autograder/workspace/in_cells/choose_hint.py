@@ -24,14 +24,9 @@ class Hint:
 def hint(folder: Path, lesson: str, exercise: str, *, again: bool = False) -> Hint:
     """Return the next hint of an exercise, or the last one shown with `again`. After the last, that one again, not fresh."""
     hints = hints_of(workspace.load_pack(folder, lesson).exercises[exercise])
-    if not hints:
-        return Hint(lesson, exercise, 0, 0, "", fresh=False)
     seen = progress.last_hint(folder, lesson, exercise)
-    if seen >= len(hints) or (again and seen):
-        level = min(seen, len(hints))
-        return Hint(lesson, exercise, level, len(hints), hints[level - 1], fresh=False)
-    level = min(progress.next_hint(folder, lesson, exercise), len(hints))
-    return Hint(lesson, exercise, level, len(hints), hints[level - 1], fresh=True)
+    fresh = seen < len(hints) and not (again and seen)
+    return _hint(lesson, exercise, hints, progress.next_hint(folder, lesson, exercise) if fresh else seen, fresh)
 
 
 _READ: dict[str, int] = {}
@@ -39,8 +34,11 @@ _READ: dict[str, int] = {}
 
 def hint_alone(exercise: str, hints: Sequence[str]) -> Hint:
     """Return the next of `hints` outside a workspace. The kernel remembers how many were read, as long as it runs."""
-    if not hints:
-        return Hint("", exercise, 0, 0, "", fresh=False)
     seen = _READ.get(exercise, 0)
-    level = _READ[exercise] = min(seen + 1, len(hints))
-    return Hint("", exercise, level, len(hints), hints[level - 1], fresh=seen < level)
+    _READ[exercise] = min(seen + 1, len(hints))
+    return _hint("", exercise, hints, seen + 1, fresh=seen < len(hints))
+
+
+def _hint(lesson: str, exercise: str, hints: Sequence[str], level: int, fresh: bool) -> Hint:
+    level = min(level, len(hints))
+    return Hint(lesson, exercise, level, len(hints), hints[level - 1] if hints else "", fresh)

@@ -39,17 +39,11 @@ def describe(error: BaseException, trace: TracebackType | None) -> list[str]:
         return []
     name = frames[-1].name
     if name.startswith("__"):  # an unwritten class: its first method raises the error
-        owner = _last(trace).tb_frame.f_locals.get("self")
+        *_, (frame, _line) = traceback.walk_tb(trace)
+        owner = frame.f_locals.get("self")
         name = type(owner).__name__ if owner is not None else name
     from autograder.diagnosis.finding import fact
     from autograder.diagnosis.phrase import next_step, say
 
     needed = fact("unwritten", name=name)
     return [say(needed), next_step(needed)]
-
-
-def _last(trace: TracebackType | None) -> TracebackType:
-    assert trace is not None
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace

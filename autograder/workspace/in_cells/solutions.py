@@ -70,10 +70,7 @@ def are_here(lesson: str) -> bool:
 
 
 def _source(lesson: str, exercise: str, calls: Calls) -> str:
-    """Return the reference's source if the course itself is on this machine, because released lessons hold no answers.
-
-    Raises CourseError if it is not.
-    """
+    """Return the reference's source. Raises CourseError without the course itself, because released lessons hold none."""
     from autograder.authoring.course import find_lesson
     from autograder.authoring.read_lesson import read_lesson
     from autograder.authoring.reference_source import BEGIN, END, injected
@@ -89,5 +86,4 @@ def _source(lesson: str, exercise: str, calls: Calls) -> str:
         raise CourseError(missing) from None
     if not cells:
         raise CourseError(missing)
-    lines = [line for line in injected(cells[0]).splitlines() if line.strip() not in (BEGIN, END)]
-    return "\n".join(lines)
+    return "\n".join(line for line in injected(cells[0]).splitlines() if line.strip() not in (BEGIN, END))
