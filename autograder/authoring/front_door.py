@@ -42,10 +42,11 @@ class FrontDoor:
 
     def write_lesson(self, folder: Path) -> None:
         """Write the exercise into `folder` as a released lesson: a notebook of two cells, and its pack. Raises CourseError."""
-        name, code = self.exercise.id, nbformat.v4.new_code_cell
+        name = self.exercise.id
         solution = {"grade_id": name, "solution": True, "grade": False, "locked": False, "schema_version": 3}
-        answer = code(self.start, id=name, metadata={"nbgrader": solution})
-        notebook = nbformat.v4.new_notebook(cells=[code(self.setup, id="setup"), answer])
+        setup = nbformat.v4.new_code_cell(self.setup, id="setup")
+        answer = nbformat.v4.new_code_cell(self.start, id=name, metadata={"nbgrader": solution})
+        notebook = nbformat.v4.new_notebook(cells=[setup, answer])
         folder.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, folder / f"{MODULE}.ipynb")
         try:

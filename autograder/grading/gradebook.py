@@ -212,7 +212,7 @@ class Gradebook:
         submitted = tables.SubmittedNotebook(notebook=self._notebook, assignment=submission)
         session.add(submission)
         session.flush()
-        rows = {
+        rows: dict[Any, list[dict[str, Any]]] = {
             tables.Grade: [
                 {"cell_id": cell, "auto_score": mark, "needs_manual_grade": mark is None} for cell, mark in marks.items()
             ],
