@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -144,23 +144,22 @@ def distribution_name() -> str:
     return metadata.packages_distributions().get("autograder", ["attention-course"])[0]
 
 
-def _imports(lessons: Iterable[Lesson]) -> list[str]:
-    return [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
+def _top_level(lessons: Sequence[Lesson]) -> set[str]:
+    return {name.partition(".")[0] for lesson in lessons for source in code_of(lesson) for name in imported_names(source)}
 
 
-def _top_level(lessons: Iterable[Lesson]) -> set[str]:
-    return {name.partition(".")[0] for name in _imports(lessons)}
-
-
-def _given(lessons: Sequence[Lesson]) -> Files:
-    """Return the given modules that the notebooks' cells import, that judge a design, or hold the course's operators.
-
-    Includes the data beside them.
-    """
+def _imports(lessons: Sequence[Lesson]) -> list[str]:
+    """Return the modules that the notebooks' cells import, that judge a design, and that hold the course's operators."""
+    found = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
     packs = [path for lesson in lessons for path in released(lesson).glob("*.probes.npz")]
     records = [record for path in packs for record in pack_file.load(path).in_code.values()]
     named = {name for record in records for name in (record.behaviour.partition(":")[0], record.operators)}
-    asked = [*_imports(lessons), *sorted(named - {""})]
+    return [*found, *sorted(named - {""})]
+
+
+def _given(lessons: Sequence[Lesson]) -> Files:
+    """Return the given modules among those, and the data beside them."""
+    asked = _imports(lessons)
     places = [(place.parent, path) for name, place in given_packages().items() for path in files_behind(asked, {name: place})]
     return {path.relative_to(home).as_posix(): path.read_bytes() for home, path in places}
 

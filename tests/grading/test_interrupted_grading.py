@@ -18,6 +18,7 @@ from autograder.grading.marking import decide_marks
 from autograder.grading.marking import mark_submission as marking
 from autograder.grading.marking.scheme import make_mark_scheme
 from autograder.grading.trials import demo
+from autograder.sandbox.run_submission import Submission
 from autograder.sandbox.tiers import available_tiers
 from tests import hostile_class
 
@@ -40,7 +41,7 @@ def test_a_submission_that_is_marked_twice_shows_what_it_said_before_the_first_h
     told = "import os\nprint('told', os.urandom(16).hex())\nos.urandom(1)[0] % 2 or 1 / 0"
     notebook.cells[1:1] = [nbformat.v4.new_code_cell(told) for _ in range(8)]
     ran: list[list[str]] = []
-    asked, run = decide_marks.on_hidden, marking.box.Submission.run
+    asked, run = decide_marks.on_hidden, Submission.run
 
     def recorded(self: Any) -> None:
         run(self)
@@ -54,7 +55,7 @@ def test_a_submission_that_is_marked_twice_shows_what_it_said_before_the_first_h
             return found
 
         monkeypatch.setattr(decide_marks, "on_hidden", lost_after)
-        monkeypatch.setattr(marking.box.Submission, "run", recorded)
+        monkeypatch.setattr(Submission, "run", recorded)
         marked = marking.mark(make_mark_scheme(root, LESSON), sandbox, nbformat.writes(notebook).encode())
     assert len(ran) == 2
     assert len(ran[0]) == 8

@@ -298,7 +298,7 @@ def test_what_a_busy_machine_cut_short_is_marked_again_alone_before_it_is_final(
             cut = {"busy": mark_submission.CUT_BY_LOAD, "cut": "" if again else mark_submission.CUT_BY_CLASS}.get(
                 handed.unreadable, ""
             )
-            future.set_result(mark_submission.Marked(nbformat.v4.new_notebook(), cut=cut))
+            future.set_result(mark_submission.Marked(nbformat.v4.new_notebook(), cut=cut, fixed=mark_submission.Fixed()))
             return future
 
         def rehearse(self, *_: Any) -> Any:
