@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import importlib
-import inspect
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -14,8 +13,8 @@ import numpy as np
 
 from autograder.diagnosis.best_effort import best_effort
 from autograder.diagnosis.diagnose import diagnose
-from autograder.diagnosis.finding import MENDED, Added, Diagnosis, Fact, Quoted, Remark, fact
-from autograder.diagnosis.from_checks import partly, refused
+from autograder.diagnosis.finding import MENDED, Diagnosis, Fact, Quoted
+from autograder.diagnosis.from_checks import partly
 from autograder.diagnosis.given_functions import stopped_inside
 from autograder.diagnosis.own_code import in_own_code
 from autograder.diagnosis.repair.answer_source import written
@@ -75,47 +74,12 @@ def with_repair(result: Result, answer: Any) -> Result:
 def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
     found = result.diagnosis
     if found is not None and found.certain and found.known:
-        if (beside := _beside_the_names(result, found, answer)) is not None:
-            return beside
         if not _unseen(result, answer, found):
             said = mend(result.exercise, answer, result.cases) if _is_a_story(result.exercise, found) else None
             mended = said is not None and said.certain and [known.id for known in said.known] == [MENDED]
             return said if mended else found  # one change of the written code says more than two equivalent slips
         found = None  # it quotes code that the learner cannot see
     return _search(replace(result, diagnosis=found), answer) or found
-
-
-def _beside_the_names(result: Result, found: Diagnosis, answer: Any) -> Diagnosis | None:
-    """If the parameters have other names than those asked for, return a diagnosis that also covers the rest of the answer."""
-    failures = [case.observation.failure for case in result.cases if not case.passed]
-    if any(failure is None or "unexpected keyword argument" not in failure.message for failure in failures):
-        return None
-    asked = list(dict.fromkeys(name for case in result.exercise.cases for name in case.probe.inputs.items()))
-    theirs = _parameters(answer)
-    renamed = dict(zip(asked, theirs, strict=False))
-    if len(theirs) < len(asked) or any(name in asked and renamed.get(name) != name for name in theirs):
-        return None  # the order of the parameters is not clear
-    if theirs[: len(asked)] == asked:
-        return None  # the unexpected argument was passed to another function
-
-    def by_place(**given: Any) -> Any:
-        return answer(**{renamed[name]: value for name, value in given.items()})
-
-    rest = check_answer(result.exercise, by_place, repair=False)
-    if rest.passed:
-        return replace(found, findings=(*found.findings, Remark(None, (fact("advice.nothing_else"),))))
-    if rest.diagnosis is not None and rest.diagnosis.certain and rest.diagnosis.known:
-        return Diagnosis((*found.findings, Added(rest.diagnosis.findings)), (*found.known, *rest.diagnosis.known))
-    return None
-
-
-def _parameters(answer: Any) -> list[str]:
-    """Return the parameters that can be passed by name or by position; empty if Python finds no signature."""
-    try:
-        found = inspect.signature(answer).parameters
-    except (TypeError, ValueError):
-        return []
-    return [name for name, own in found.items() if own.kind is own.POSITIONAL_OR_KEYWORD]
 
 
 def _is_a_story(exercise: ExerciseRecord, found: Diagnosis) -> bool:
@@ -162,7 +126,7 @@ def _constants(source: Source) -> Iterator[float]:
 
 def _search(result: Result, answer: Any) -> Diagnosis | None:
     exercise, cases = result.exercise, result.cases
-    said = mend(exercise, answer, cases) or refused(cases) or partly(exercise, cases)
+    said = mend(exercise, answer, cases) or partly(exercise, cases)
     if said is not None and said.certain and said.complete:
         return said
     found = said or result.diagnosis

@@ -16,7 +16,6 @@ from autograder.diagnosis.known_mistakes import one_number
 from autograder.diagnosis.outcome import right_outputs
 from autograder.diagnosis.phrase import advice_of, change_of, headline_of, next_step, say, text_of
 from autograder.diagnosis.relations.facts import BY_HAND, described, meaning
-from autograder.diagnosis.relations.places import where_wrong
 from autograder.diagnosis.relations.simple import is_few
 from autograder.diagnosis.single_numbers import off, precision
 from autograder.judging.exercise import AnyExercise, Prediction
@@ -221,8 +220,7 @@ def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
         return off(float(want), float(got), coarse=coarse, few=is_few(want), path=mismatch.path)
     if (raised := python_errors.in_any(result.cases)) is not None:
         return Diagnosis((Remark(raised),))
-    lying = where_wrong(mismatch.wrong) if mismatch.wrong is not None and not result.exercise.behaviour else None
-    return described(result.exercise, result.cases, lying) or Diagnosis((Remark(UNKNOWN, (BY_HAND,)),))
+    return described(result.exercise, result.cases) or Diagnosis((Remark(UNKNOWN, (BY_HAND,)),))
 
 
 def _stopped(result: Result) -> Fact:

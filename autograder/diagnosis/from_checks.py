@@ -145,16 +145,6 @@ def _kind(result: CaseResult) -> str:
     return "" if result.observation.failure is None else result.observation.failure.kind
 
 
-def refused(results: Sequence[CaseResult]) -> Diagnosis | None:
-    """Return a diagnosis if the learner's own `raise` ended the cases that should return a value."""
-    failing = [result for result in results if not result.passed]
-    lines = {result.observation.failure.line if result.observation.failure else None for result in failing}
-    line = lines.pop() if len(lines) == 1 else None
-    if line is None or not re.match(r"raise\b", line[1]):
-        return None
-    return _diagnosis_of(fact("exact.refused", line=line[0], code=line[1], case=failing[0].name))
-
-
 def _diagnosis_of(said: Fact) -> Diagnosis:
     manner = {"exact.changed": Manner.RIGHT_RESULT, "exact.no_gradient": Manner.RIGHT_VALUES}.get(said.key, Manner.DONE)
     return Diagnosis((error_of(said) if said.key == "exact.raised" else Matched((said,), manner),), (said,))

@@ -3,23 +3,19 @@
 In: an exercise and the judged cases, none of which raised. Out: a `Diagnosis`, or None.
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from autograder.diagnosis.calls import call_at
 from autograder.diagnosis.finding import Diagnosis, Fact, Finding, InGradient, InOutputs, Manner, Matched, fact
-from autograder.diagnosis.known_mistakes import manner_of, named, worth
+from autograder.diagnosis.known_mistakes import manner_of, worth
 from autograder.diagnosis.outcome import Case, same_value, values, wrong_at
 from autograder.diagnosis.relations.same_array import sizes
 from autograder.diagnosis.relations.simple import relations
-from autograder.diagnosis.thresholds import ENOUGH, SURE
+from autograder.diagnosis.thresholds import SURE
 from autograder.judging.exercise import Tolerance
-from autograder.judging.judge import close
-from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known
-from autograder.judging.values import Array
 
 VAGUE = {  # these say little: where a name is looked for they do not count
     "relation.one_factor", "relation.one_summand", "relation.elsewhere", "relation.factor_each", "relation.summand_each",
@@ -154,63 +150,3 @@ def _gradient(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | No
             return None
         said.append(InGradient(name, relation))
     return Diagnosis(tuple(said)) if said else None
-
-
-def _arrays(seen: Observation) -> list[Array] | None:
-    found = list(values(seen).values())
-    if not found or not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiu" for value in found):
-        return None
-    return [np.asarray(value, dtype=np.float64) for value in found]
-
-
-def two_terms(exercise: ExerciseRecord, failing: Sequence[Case]) -> Diagnosis | None:
-    """Match two mistakes that each change a factor (or a summand) and together change both."""
-    rows = []
-    wide = Tolerance(10 * exercise.tolerance.rtol, 10 * exercise.tolerance.atol)
-    for record, result in failing:
-        want, got = _arrays(record.expected), _arrays(result.observation)
-        if want is None or got is None or [a.shape for a in want] != [a.shape for a in got]:
-            return None
-        if not any(a.any() for a in got):
-            return None  # zeros are the sum or product of many things
-        if _same(got, want, wide):
-            return None  # a rounding error also equals the sum of any two mistakes that cancel
-        options = {name: _arrays(seen) for name, seen in record.mistakes.items() if seen.failure is None}
-        fitting = {name: a for name, a in options.items() if a and [x.shape for x in a] == [x.shape for x in want]}
-        rows.append((want, got, {name: a for name, a in fitting.items() if not _same(a, want, exercise.tolerance)}))
-    common = [known for known in exercise.known if all(known.id in options for _, _, options in rows)]
-    if sum(a.size for want, _, _ in rows for a in want) < ENOUGH and len(rows) < 2:
-        return None
-    fits = [
-        (one, two)
-        for one, two in itertools.combinations(common, 2)
-        if _all(rows, one, two, np.multiply, wide) or _all(rows, one, two, np.add, wide)
-    ]
-    return named(failing, *fits[0]) if len(fits) == 1 else None
-
-
-def _same(one: Sequence[Array], two: Sequence[Array], tolerance: Tolerance) -> bool:
-    """Return whether all values are the same. A mistake that only changes its input would be a factor of 1 for everything."""
-    return all(bool(close(a, b, tolerance).all()) for a, b in zip(one, two, strict=True))
-
-
-# of a case: what is right, what was returned, and what each mistake gives
-Row = tuple[list[Array], list[Array], dict[str, list[Array]]]
-
-
-def _all(rows: Sequence[Row], one: Known, two: Known, join: np.ufunc, tolerance: Tolerance) -> bool:
-    """Return whether the two mistakes together give what was returned, in every case and output."""
-    with np.errstate(all="ignore"):
-        return all(
-            bool(close(join(a, b), join(g, w), tolerance).all())
-            and bool(np.isfinite(join(g, w)).all())
-            and not (join is np.add and _twice_the_same(w, a, b, tolerance))
-            for want, got, options in rows
-            for w, g, a, b in zip(want, got, options[one.id], options[two.id], strict=True)
-        )
-
-
-def _twice_the_same(want: Array, one: Array, two: Array, tolerance: Tolerance) -> bool:
-    """Return whether both mistakes remove the same summand somewhere, which nobody can do twice."""
-    touched = ~close(want, one, tolerance) & ~close(want, two, tolerance)
-    return bool((touched & close(one, two, tolerance)).any())

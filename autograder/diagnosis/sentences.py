@@ -27,9 +27,6 @@ ENGLISH: Mapping[str, str] = {
     "amount.product": "{one} times {two}",
     "amount.ratio": "{one} over {two}",
     "amount.minus": "minus {of}",
-    "index.first": "the first",
-    "index.last": "the last",
-    "index.number": "index {index}",
     # ---------------------------------------------------------------- relations: each completes "Your result …"
     "relation.sign": "has the wrong sign",
     "relation.sign.fix": "Look for a minus too many, or for a difference taken the other way round.",
@@ -166,12 +163,6 @@ ENGLISH: Mapping[str, str] = {
     "relation.same": "is the same all along axis {axis}, where it should differ",
     "relation.same.fix": "Which input should vary along it, and where does that get lost?",
     # ---------------------------------------------------------------- where the wrong entries lie
-    "wrong.diagonal": "the wrong entries all lie on the diagonal",
-    "wrong.above": "the wrong entries all lie above the diagonal",
-    "wrong.below": "the wrong entries all lie below the diagonal",
-    "wrong.off_diagonal": "the wrong entries all lie off the diagonal",
-    "wrong.only": "only {index} along axis {axis} is wrong",
-    "wrong.all_but": "{index} along axis {axis} is right, the others are not",
     # ---------------------------------------------------------------- how a mistake is told
     "lead.done": "You {told}.",
     "lead.result": "Your result comes out exactly as if you {told}.",
@@ -452,8 +443,6 @@ ENGLISH: Mapping[str, str] = {
     "exact.stopped.line": "stopped with the error {type} in your line {line} on {cases:cases}",
     "exact.stopped.line.fix": "Look at that input by itself. What is special about it?",
     "exact.not_all": "That is not all that is wrong.",
-    "exact.refused": "refused what should be accepted: your line {line}, `{code}`, is reached on “{case}”",
-    "exact.refused.fix": "Look at the condition above it. Which inputs does it let through, the limit itself included?",
     "exact.parameters.renamed": "called your parameters {theirs:code}, where the given weights are called {given:code}",
     "exact.parameters.renamed.fix": "Keep the names and the layers of the stub and its docstring, because saved weights"
     " are found by name.",
@@ -804,7 +793,6 @@ ENGLISH: Mapping[str, str] = {
     "feature.often.method": "`{name}` is called more than once",
     "feature.often.object": "the object is called more than once",
     "not_yet": "Not yet right.",
-    "not_yet.place": "Not yet right: {place}.",
     "not_yet.fact": "Not yet right. {said}",
     "advice": "",
     "advice.fix": "{said}",
@@ -818,8 +806,6 @@ ENGLISH: Mapping[str, str] = {
     "advice.one_at_a_time.fix": "Change one number of your answer at a time, and see what that does to these results.",
     "advice.behaviour": "",
     "advice.behaviour.fix": "The check doesn't compare your numbers but this. {text}",
-    "advice.nothing_else": "",
-    "advice.nothing_else.fix": "Nothing else is wrong.",
     "fact.outputs": "Of the outputs {right:code} are right in every case; look at {wrong:code}.",
     "fact.outputs.one": "Of the outputs {right:code} is right in every case; look at {wrong:code}.",
     "fact.calls.all": "On “{case}”, the first call, {call}, is already wrong, and so are all later ones.",

@@ -123,7 +123,7 @@ def test_a_wrong_answer_that_nothing_explains_is_told_facts() -> None:
     assert report.headline.startswith("Not yet right")
     assert say(facts(record, result.cases)[0]) in f"{report.headline} {report.advice}"
     assert report.known == ()
-    assert described(record, result.cases, None) is not None
+    assert described(record, result.cases) is not None
 
 
 def test_what_a_design_is_judged_by_is_said_in_the_words_of_its_judge() -> None:

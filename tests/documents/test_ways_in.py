@@ -164,10 +164,10 @@ def test_with_the_wheel_beside_the_notebook_the_second_line_installs_it(
 
 
 def test_a_course_that_is_published_is_installed_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autograder.authoring import course
     from autograder.authoring.settings import Settings
+    from autograder.plugins import preprocessors
 
-    monkeypatch.setattr(course, "settings", lambda: Settings(title="x", install="numpy[x]"))
+    monkeypatch.setattr(preprocessors, "settings", lambda: Settings(title="x", install="numpy[x]"))
     assert "%pip install numpy[x] " in _first_cell().source
 
 

@@ -27,17 +27,16 @@ SLIGHTLY = 1e-3
 FEW = 6  # fewer entries may be in order, or have one sign, by accident
 
 
-def described(exercise: ExerciseRecord, results: Sequence[CaseResult], place: Fact | None) -> Diagnosis | None:
-    """Return the facts as a diagnosis for a learner whose mistake has no name. `place` says where the wrong entries are."""
+def described(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+    """Return the facts as a diagnosis for a learner whose mistake has no name."""
     said = facts(exercise, results)
     meant = meaning(exercise)
-    if place is None and not said and meant is None:
+    if not said and meant is None:
         return None
-    first = fact("not_yet.place", place=place) if place else fact("not_yet.fact", said=said[0]) if said else fact("not_yet")
-    rest = said[:1] if place else said[1:2]
+    first = fact("not_yet.fact", said=said[0]) if said else fact("not_yet")
     given = any(True for case in exercise.cases for _ in case.probe.inputs.leaves())
     next_try = BY_HAND if given else ONE_AT_A_TIME if meant else STEP_BY_STEP
-    then = (*(fact("advice", said=each) for each in rest), *([meant] if meant else []), next_try)
+    then = (*(fact("advice", said=each) for each in said[1:2]), *([meant] if meant else []), next_try)
     return Diagnosis((Remark(first, then),))
 
 

@@ -96,28 +96,3 @@ def reduced(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
                     few = "too_few" if got.shape[axis] < want.shape[axis] else "too_many"
                     yield fact(f"relation.{few}.{end}", axis=axis - want.ndim, count=shorter)
                     break
-
-
-def where_wrong(wrong: Array) -> Fact | None:
-    """Return where the wrong entries are, if that is easy to say: on the diagonal, above it, in one row. None otherwise."""
-    if wrong.ndim == 0 or wrong.all() or not wrong.any():
-        return None
-    if wrong.ndim >= 2:
-        rows, columns = wrong.shape[-2:]
-        grid = np.broadcast_to(np.arange(columns)[None, :] - np.arange(rows)[:, None], wrong.shape)
-        if rows > 2 and columns > 2:
-            places = {"diagonal": grid == 0, "above": grid > 0, "below": grid < 0, "off_diagonal": grid != 0}
-            for name, place in places.items():
-                if not (wrong & ~place).any():
-                    return fact(f"wrong.{name}")
-    for axis in range(wrong.ndim):
-        others = tuple(a for a in range(wrong.ndim) if a != axis)
-        hit = np.asarray(wrong.any(axis=others)) if others else wrong
-        for key, odd in (("wrong.only", hit), ("wrong.all_but", ~hit)):
-            if len(hit) > 2 and odd.sum() == 1:
-                return fact(key, index=_index(int(np.flatnonzero(odd)[0]), len(hit)), axis=axis - wrong.ndim)
-    return None
-
-
-def _index(index: int, length: int) -> Fact:
-    return fact("index.first" if index == 0 else "index.last") if index in (0, length - 1) else fact("index.number", index=index)
