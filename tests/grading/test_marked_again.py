@@ -162,3 +162,26 @@ def test_a_submission_is_marked_again_in_a_new_sandbox(tier: str, monkeypatch: p
     assert first is second is not third
     assert hosts[4] is None, "nothing of the old one is there when it begins"
     assert status == "ok"
+
+
+def test_two_threads_whose_parsers_clash_cost_nobody_a_mark_and_show_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "choose_tier", lambda **_: TIERS[0])
+    run: list[tuple[Any, Any]] = []
+
+    def mark_one(_scheme: Any, sandbox: Sandbox, _handed: Any, _purse: Any, fixed: Fixed, **_: Any) -> Marked:
+        sandbox.warm_up()
+        run.append((sandbox._host, fixed))
+        if len(run) == 1:
+            raise SystemError("AST constructor recursion depth mismatch (before=51, after=39)")
+        return Marked(nbformat.v4.new_notebook(), notes=["marked"])
+
+    monkeypatch.setattr(workers, "mark", mark_one)
+    try:
+        marked = workers.work(scheme(), False, Handed(b""))
+    finally:
+        workers._mine.sandbox.close()
+        del workers._mine.sandbox, workers._mine.ready
+    (first, before), (second, after) = run
+    assert marked.notes == ["marked"]
+    assert first is not second, "it would know what it left in its first sandbox"
+    assert before is after, "what it showed before a hidden input stays"
