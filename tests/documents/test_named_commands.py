@@ -72,7 +72,7 @@ RUN = {
     "python -m tools.bench --threads 1 --only decode": ("tests/solutions/test_bench.py", '"--only", "decode M"'),
     "python -m tools.bench.first_run OUT": ("tests/solutions/test_bench.py", 'first_run.main([str(tmp_path), "--dry-run"])'),
     "python -m tools.bench.parts": ("tests/solutions/test_bench.py", "parts"),
-    "python -m tests.ablation --found": ("tests/diagnosis/test_labelled.py", "ablation.main"),
+    "python -m tests.ablation": ("tests/diagnosis/test_labelled.py", "ablation.main"),
     "python -m tests.attack_table": ("tests/attacks/test_attacks.py", '"attack_table.py"'),
     "python -m autograder.workspace.torch_build": (
         "tests/installation/test_setup.py",
