@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 --du
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 
 # of judging, packs and diagnosis: what is quick and fails first where the engine is changed
-CHECKED := $(addprefix tests/,judging/test_judge.py mutants/test_mutants.py diagnosis/test_certain_findings.py diagnosis/test_facts.py \
+CHECKED := $(addprefix tests/,judging/test_compare.py mutants/test_mutants.py diagnosis/test_certain_findings.py diagnosis/test_facts.py \
   diagnosis/test_first_wrong_step.py authoring/test_style.py sandbox/test_wire.py)
 
 .PHONY: lab install check coverage test test-slow test-slowest lint demo build verify lock clean

@@ -21,7 +21,7 @@ from autograder.diagnosis.repair.answer_source import written
 from autograder.diagnosis.repair.first_wrong_step import departure
 from autograder.diagnosis.repair.search import mend
 from autograder.judging.call_answer import observe_within
-from autograder.judging.judge import judge
+from autograder.judging.compare import judge
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import ExerciseRecord, NearSlip, Result
 from autograder.judging.values import EncodedValue

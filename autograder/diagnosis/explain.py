@@ -18,8 +18,8 @@ from autograder.diagnosis.phrase import advice_of, change_of, headline_of, next_
 from autograder.diagnosis.relations.facts import BY_HAND, described, meaning
 from autograder.diagnosis.relations.simple import is_few
 from autograder.diagnosis.single_numbers import off, precision
+from autograder.judging.compare import CHECKS
 from autograder.judging.exercise import AnyExercise, Prediction
-from autograder.judging.judge import CHECKS
 from autograder.judging.observation import RUNNING
 from autograder.judging.records import (
     AnyRecord,

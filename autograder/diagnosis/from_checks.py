@@ -13,8 +13,8 @@ from autograder.diagnosis import python_errors
 from autograder.diagnosis.finding import Diagnosis, Fact, Finding, Manner, Matched, Mistake, Remark, error_of, fact
 from autograder.diagnosis.outcome import reason, same_in
 from autograder.judging.call_answer import NOTHING_RAISED
+from autograder.judging.compare import imprecise
 from autograder.judging.exercise import Tolerance
-from autograder.judging.judge import imprecise
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.script import PARTS, Read, encoded_script

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from autograder.diagnosis.explain import Report, effort, name_of_check
 from autograder.diagnosis.finding import Diagnosis, Manner, Matched, Remark, fact
 from autograder.diagnosis.phrase import advice_of, headline_of, say
-from autograder.judging.judge import CHECKS, score_of
+from autograder.judging.compare import CHECKS, score_of
 from autograder.judging.records import ExerciseRecord, Known, NearSlip, Result
 
 

@@ -17,9 +17,9 @@ from autograder.diagnosis import python_errors
 from autograder.diagnosis.finding import Diagnosis, Manner, Matched
 from autograder.diagnosis.outcome import Case, reason, same_in, same_value, values
 from autograder.diagnosis.thresholds import LIKELY, MOST_OTHERS, NEARLY, NUMBER, SURE
+from autograder.judging.compare import close
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
-from autograder.judging.judge import close
 from autograder.judging.observation import Failure
 from autograder.judging.records import UNLISTED, CaseResult, ExerciseRecord, Known, NearSlip
 from autograder.judging.values import Array

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autograder.judging.compare import close, compare
 from autograder.judging.exercise import Tolerance
-from autograder.judging.judge import close, compare
 from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 

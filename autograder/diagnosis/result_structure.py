@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.finding import Also, Diagnosis, Fact, Manner, Matched, fact
-from autograder.judging.judge import in_double, judge
+from autograder.judging.compare import in_double, judge
 from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, PlainNode

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from autograder.judging import elsewhere, resource_limits
+from autograder.judging import call_limits, elsewhere
 from autograder.judging.fact import fact
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
 from autograder.judging.own_seconds import Stopwatch
@@ -28,7 +28,7 @@ from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, Obje
 MAX_NOTES = 5
 LONGEST_TIMES = 20  # a limit by the clock, as a multiple of one in a call's own seconds
 NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
-_OWN = (__file__, elsewhere.__file__, resource_limits.__file__)
+_OWN = (__file__, elsewhere.__file__, call_limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
@@ -53,7 +53,7 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
                     result = _run(answer, values)
                 seen.value = encode(device.fetch(result))
             else:
-                with resource_limits.by_hand(probe.by_hand):
+                with call_limits.by_hand(probe.by_hand):
                     seen.value = encode(_run(answer, values) if not probe.room else _within(probe, answer, before, dtype))
             theirs = _renamed(answer, list(values)) if isinstance(values, dict) else []
         except _UnusableError as problem:
@@ -144,7 +144,7 @@ def _within(probe: Probe, answer: Any, given: EncodedValue, dtype: str | None) -
     room = int(probe.room * sum(array.nbytes for array in given.arrays))
     copies = iter([decode(each, dtype=dtype) for each in (probe.inputs.map(_turned), probe.inputs)])
     tensors = any(leaf.kind == "tensor" for leaf in given.flat())
-    return resource_limits.within(room, lambda: _run(answer, next(copies)), tensors=tensors)
+    return call_limits.within(room, lambda: _run(answer, next(copies)), tensors=tensors)
 
 
 def _turned(leaf: EncodedValue) -> EncodedValue:
@@ -176,7 +176,7 @@ def _run(answer: Any, values: Any) -> Any:
     for call in script.calls:
         match call:
             case Keeps():
-                results.append(resource_limits.kept(obj, script.init) <= call.numbers)
+                results.append(call_limits.kept(obj, script.init) <= call.numbers)
             case Construct():
                 beside.append(type(obj)(**call.arguments))
                 results.append(None)

@@ -13,11 +13,11 @@ import numpy as np
 
 from autograder.judging.behaviour import find, shown
 from autograder.judging.call_answer import observe
+from autograder.judging.compare import is_kind_of, judge
 from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import AnyExercise, Case, Draw, Exercise, Prediction, Tolerance
 from autograder.judging.filled_memory import filled_memory
 from autograder.judging.fingerprint import alike, fingerprint
-from autograder.judging.judge import is_kind_of, judge
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.records import CaseRecord, ExerciseRecord, Known, NearSlip
 from autograder.judging.script import Script, script_to_data

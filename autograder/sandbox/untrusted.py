@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from autograder.judging.judge import is_kind_of
+from autograder.judging.compare import is_kind_of
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.records import CaseRecord
 from autograder.judging.values import Container, EncodedValue, ObjectNode, PlainNode

@@ -15,8 +15,8 @@ from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.panel import open_words
+from autograder.judging.compare import judge_choice
 from autograder.judging.exercise import Prediction
-from autograder.judging.judge import judge_choice
 from autograder.notebooks import rebuild_submission
 from autograder.notebooks.lesson_names import label_of
 from autograder.notebooks.roles import grade_id, grader, is_answer

@@ -12,7 +12,7 @@ from autograder.authoring.course import Lesson, lessons
 from autograder.authoring.prose import measure
 from autograder.authoring.style import findings
 from autograder.authoring.workload import STOP, announce, minutes
-from tests.judging.test_judge import _exercise
+from tests.judging.test_compare import _exercise
 
 HEAD = """---
 jupytext:

@@ -11,7 +11,7 @@ from autograder.authoring import book
 from autograder.authoring.course import course_root, lessons
 from autograder.diagnosis.explain import MAX_SIDE, Grid, Report, make_report
 from autograder.diagnosis.panel import to_html
-from autograder.judging.judge import CHECKS, judge_choice
+from autograder.judging.compare import CHECKS, judge_choice
 from autograder.workspace import folder as workspace
 from autograder.workspace import index, progress
 from autograder.workspace.in_cells.check import find_record

@@ -19,9 +19,9 @@ from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.known_mistakes import named, worth
 from autograder.judging.call_answer import observe
+from autograder.judging.compare import judge
 from autograder.judging.compose import pairs
 from autograder.judging.exercise import Tolerance
-from autograder.judging.judge import judge
 from autograder.judging.records import UNLISTED, Known, NearSlip
 from autograder.packs import make_pack
 from tests.drawn import Counter, tables

@@ -8,7 +8,7 @@ import pytest
 from autograder import Case, Exercise, Prediction
 from autograder.authoring.verify import verify_exercise
 from autograder.diagnosis.explain import make_report
-from autograder.judging.judge import judge_choice
+from autograder.judging.compare import judge_choice
 from autograder.judging.records import hints_of
 from autograder.packs import make_pack, pack_file
 from autograder.packs.record_json import from_json, to_json

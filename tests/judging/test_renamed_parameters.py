@@ -9,8 +9,8 @@ from autograder import Prediction
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
 from autograder.grading.marking import decide_marks
+from autograder.judging.compare import judge_choice
 from autograder.judging.exercise import Case, Exercise
-from autograder.judging.judge import judge_choice
 from autograder.judging.records import ExerciseRecord
 from autograder.judging.script import Call, Script
 from autograder.packs import make_pack

@@ -21,8 +21,8 @@ from autograder.authoring.course import CourseError, find_lesson, lessons
 from autograder.authoring.read_lesson import read_lesson
 from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.panel import ACCENT, to_html, to_text
+from autograder.judging.compare import judge_choice
 from autograder.judging.exercise import Prediction
-from autograder.judging.judge import judge_choice
 from autograder.workspace import folder as workspace
 from autograder.workspace import index, lab, progress
 from autograder.workspace.in_cells import check as in_cells_check

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from autograder.diagnosis.finding import Fact, fact
+from autograder.judging.compare import close
 from autograder.judging.exercise import Tolerance
-from autograder.judging.judge import close
 from autograder.judging.script import PARTS
 from autograder.judging.values import Array, ArrayNode, EncodedValue
 

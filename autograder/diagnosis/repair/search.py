@@ -31,9 +31,9 @@ from autograder.diagnosis.repair.two_mistakes import Change, pairs, within
 from autograder.diagnosis.thresholds import ASKED, ASKED_AGAIN, GUIDED, HELPING, LITTLE, LONGEST, PATIENCE, SECONDS, SURE
 from autograder.judging.behaviour import shown
 from autograder.judging.call_answer import bare, observe, observe_within
+from autograder.judging.compare import close, judge, mismatch
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
-from autograder.judging.judge import close, judge, mismatch
 from autograder.judging.observation import Observation
 from autograder.judging.records import UNLISTED, CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array, EncodedValue, decode

@@ -18,8 +18,8 @@ from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.known_mistakes import listed_matches, named
 from autograder.diagnosis.outcome import Case, same_value, values
 from autograder.diagnosis.phrase import say
+from autograder.judging.compare import judge
 from autograder.judging.exercise import Tolerance
-from autograder.judging.judge import judge
 from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord, Result
 from autograder.judging.values import ArrayNode, Container, EncodedValue, PlainNode

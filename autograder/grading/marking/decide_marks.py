@@ -1,6 +1,6 @@
 """Decide the mark of each answer: ask the sandbox about its exercise, on visible probes and then on hidden ones, and judge.
 
-The points of a verdict are computed in `judging.judge.score_of`, and `credit` adds those that a teacher leaves for a mistake.
+The points of a verdict are computed in `judging.compare.score_of`, and `credit` adds those that a teacher leaves for a mistake.
 """
 
 import re
@@ -13,8 +13,8 @@ from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
 from autograder.grading.marking.credit import Credit, credit_for, said
 from autograder.grading.marking.scheme import MarkScheme
+from autograder.judging.compare import judge, judge_choice
 from autograder.judging.exercise import Prediction
-from autograder.judging.judge import judge, judge_choice
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import AnyResult, ExerciseRecord, PredictionResult, Result
 from autograder.judging.values import EncodedValue

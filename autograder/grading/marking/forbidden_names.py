@@ -227,7 +227,7 @@ def builds_names(source: str) -> bool:
 def reaches_inward(source: str) -> bool:
     """Return whether `source` names the engine's own modules or a way to reach them, or changes a library that they use.
 
-    >>> reaches_inward("sys.modules['autograder.judging.judge'].close = f"), reaches_inward("for m in self.modules(): pass")
+    >>> reaches_inward("sys.modules['autograder.judging.compare'].close = f"), reaches_inward("for m in self.modules(): pass")
     (True, False)
     >>> reaches_inward("from autograder import check"), reaches_inward("import numpy as n\\nn.array_equal = f")
     (False, True)

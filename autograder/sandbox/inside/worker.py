@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from autograder.judging import elsewhere, resource_limits
+from autograder.judging import call_limits, elsewhere
 from autograder.sandbox import clock, wire
 from autograder.sandbox.inside import confine, disk, wipe
 from autograder.sandbox.wire import Header, WireClosedError, WireError
@@ -280,7 +280,7 @@ def _warm_torch() -> None:
     """Fix torch to one thread, because forked copies of a thread pool hang, and run its slow first operations once."""
     import torch
 
-    resource_limits.from_torch()  # as they are now, whatever an answer makes of torch
+    call_limits.from_torch()  # as they are now, whatever an answer makes of torch
     elsewhere.device()
     torch.set_num_threads(1)
     vars(torch)["set_num_threads"] = lambda _threads: None

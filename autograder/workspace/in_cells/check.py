@@ -13,8 +13,8 @@ from autograder.diagnosis import panel, phrase
 from autograder.diagnosis.attempt import check_answer, judge_missing, with_repair
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
+from autograder.judging.compare import judge_choice
 from autograder.judging.exercise import Prediction
-from autograder.judging.judge import judge_choice
 from autograder.judging.records import AnyRecord, AnyResult, Result
 from autograder.packs import pack_file
 from autograder.workspace.in_cells import missing_exercise

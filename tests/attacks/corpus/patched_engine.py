@@ -5,7 +5,7 @@ ANSWERS = {
     "gaussian": """
 import sys
 import autograder.workspace.in_cells.check
-import autograder.judging.judge, autograder.judging.call_answer, autograder.diagnosis.explain, autograder.judging.values
+import autograder.judging.compare, autograder.judging.call_answer, autograder.diagnosis.explain, autograder.judging.values
 full = lambda *a, **k: None
 patched = set()
 for module in [m for name, m in list(sys.modules.items()) if name.startswith("autograder")]:

@@ -21,7 +21,7 @@ from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.panel import to_html, to_text
 from autograder.diagnosis.phrase import say
 from autograder.judging.call_answer import observe, observe_by_line, observe_within
-from autograder.judging.judge import close
+from autograder.judging.compare import close
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.own_seconds import Stopwatch
 from autograder.judging.records import Result
@@ -345,7 +345,7 @@ def test_infinities_of_one_sign_agree_and_nan_only_with_nan() -> None:
 
 def test_a_crashed_probe_is_a_failure_not_a_pass() -> None:
     record = make_pack.make_record("lesson", _exercise(), 0)
-    from autograder.judging.judge import judge
+    from autograder.judging.compare import judge
 
     assert judge(record, [Observation(failure=Failure("crashed"))] * 2).score == 0
     with pytest.raises(ValueError, match="expected 2 observations, got 1"):

@@ -11,7 +11,7 @@ import torch
 
 from autograder import Case, Draw, Exercise, Keeps, Misconception
 from autograder.authoring.verify import grade
-from autograder.judging import resource_limits
+from autograder.judging import call_limits
 from autograder.judging.call_answer import observe
 from autograder.judging.observation import Probe
 from autograder.judging.script import Script, script_to_data
@@ -88,10 +88,10 @@ class _Keeps:
 
 @pytest.mark.parametrize("table", [np.ones((3, 5)), torch.ones(3, 5)])
 def test_what_an_object_keeps_is_counted_once_and_not_what_it_was_given(table: Any) -> None:
-    assert resource_limits.kept(_Keeps(table), {"table": table}) == 5
-    assert resource_limits.kept(_Keeps(table), None) == 20
-    assert resource_limits.kept(_Keeps(table, lambda vector: vector.reshape(5, 1)), [table]) == 5
-    assert resource_limits.kept(_Keeps(table, lambda vector: (vector + 1, _Keeps(table))), [table]) == 15
+    assert call_limits.kept(_Keeps(table), {"table": table}) == 5
+    assert call_limits.kept(_Keeps(table), None) == 20
+    assert call_limits.kept(_Keeps(table, lambda vector: vector.reshape(5, 1)), [table]) == 5
+    assert call_limits.kept(_Keeps(table, lambda vector: (vector + 1, _Keeps(table))), [table]) == 15
 
 
 @pytest.mark.parametrize("numbers", [4, 5])
