@@ -15,6 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from opcode import opmap
 from types import FrameType
 from typing import Any
 
@@ -32,8 +33,12 @@ _OWN = (__file__, elsewhere.__file__, call_limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
+class _TimeUp(BaseException):
+    """Stops a call at its deadline. No `except Exception` of an answer catches it."""
+
+
 def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
-    """Call `answer` on the probe's inputs and return what happened. Never raises for what the learner's code does.
+    """Call `answer` on the probe's inputs and return what happened. Only a real Ctrl-C is raised.
 
     `dtype` casts floating inputs: the reference makes its expected values with `"float64"`.
     """
@@ -58,7 +63,9 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
             theirs = _renamed(answer, list(values)) if isinstance(values, dict) else []
         except _UnusableError as problem:
             seen.failure = problem.failure
-        except BaseException as error:  # SystemExit and KeyboardInterrupt in an answer are failures too
+        except BaseException as error:  # SystemExit and an answer's own `raise KeyboardInterrupt` are failures too
+            if _is_ctrl_c(error):
+                raise
             seen.failure = _describe(error, answer)
     seen.seconds = watch.seconds()
     if seen.failure is None and theirs:
@@ -70,7 +77,7 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
 
 
 def bare(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
-    """`observe` without what only a learner's answer needs: for programs of the course's own, by the thousand."""
+    """Observe one of the course's programs, without notes, timing or checks for changed inputs."""
     if probe.room or probe.by_hand or probe.elsewhere:
         return observe(answer, probe, dtype=dtype)
     values, seen = decode(probe.inputs, dtype=dtype), Observation()
@@ -80,6 +87,8 @@ def bare(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
         else:
             seen.value = encode(_run(answer, values))
     except BaseException as error:
+        if _is_ctrl_c(error):
+            raise
         seen.failure = Failure("raised", type(error).__name__, str(error)[:600])
     return seen
 
@@ -103,9 +112,9 @@ def observe_within(
     while thread.is_alive() and (left := min(seconds - watch.seconds(), latest - time.monotonic())) > 0:
         thread.join(left)
     if thread.is_alive() and thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_TimeUp))
         thread.join(0.2)
-        held = RUNNING if thread.is_alive() else ""  # a bare `except:` in the answer's loop caught the KeyboardInterrupt
+        held = RUNNING if thread.is_alive() else ""  # a bare `except:` in the answer's loop caught the _TimeUp
         return Observation(failure=Failure("timeout", held, f"{seconds:g} s"), seconds=seconds)
     return result[0]
 
@@ -124,15 +133,27 @@ def observe_by_line(
         nonlocal late
         if time.perf_counter() > deadline:
             late = True
-            raise KeyboardInterrupt
+            raise _TimeUp
         return None if _is_library(frame.f_code.co_filename) else watch
 
     sys.settrace(watch)
     try:
         seen = how(answer, probe, dtype=dtype)
+    except _TimeUp:  # it was raised between two lines of the engine
+        seen = Observation()
     finally:
         sys.settrace(before)
     return Observation(failure=Failure("timeout", "", f"{seconds:g} s"), seconds=seconds) if late else seen
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    """Return whether someone pressed Ctrl-C. Where code raises KeyboardInterrupt itself, a `raise` statement ran last."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code.co_code[place.tb_lasti] != opmap["RAISE_VARARGS"]
 
 
 def _is_library(path: str) -> bool:

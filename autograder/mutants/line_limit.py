@@ -44,7 +44,7 @@ def observe_bounded(answer: Any, probe: Probe, *, dtype: str | None = None) -> O
     thread.join(LONGEST)
     if not result:
         if thread.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_TooManyLinesError))
         raise UnboundedError(
             f"expected every program near the reference to end within {MOST_LINES} lines or {LONGEST:g} s, "
             "got one that does not. Make the inputs of the exercise smaller."

@@ -1,6 +1,7 @@
 """The judge: order of checks, tolerance, diagnosis, partial credit. Small exercises of its own, nothing about attention."""
 
 import linecache
+import signal
 import sys
 import time
 import types
@@ -20,7 +21,7 @@ from autograder.diagnosis.explain import effort, make_report
 from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.panel import to_html, to_text
 from autograder.diagnosis.phrase import say
-from autograder.judging.call_answer import observe, observe_by_line, observe_within
+from autograder.judging.call_answer import bare, observe, observe_by_line, observe_within
 from autograder.judging.compare import close
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.own_seconds import Stopwatch
@@ -192,6 +193,38 @@ def test_whatever_an_answer_raises_is_only_a_failure(error: BaseException) -> No
     assert seen.failure is not None
     assert seen.failure.type == type(error).__name__
     assert len(seen.failure.message) <= 600
+
+
+@pytest.mark.parametrize("how", [observe, bare])
+def test_ctrl_c_stops_the_work_instead_of_failing_the_answer(how: Any) -> None:
+    def answer(z: np.ndarray) -> np.ndarray:
+        signal.raise_signal(signal.SIGINT)
+        return z
+
+    def careless(z: np.ndarray) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    probe = Probe(encode({"z": np.ones(2)}))
+    with pytest.raises(KeyboardInterrupt):
+        how(answer, probe)
+    for seen in (how(careless, probe), observe_within(60, careless, probe, how=how)):
+        assert seen.failure is not None
+        assert seen.failure.type == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("how", [observe, bare])
+@pytest.mark.parametrize("within", [observe_within, observe_by_line])
+def test_a_deadline_is_a_timeout_and_not_an_interrupt(within: Any, how: Any) -> None:
+    def forever(z: np.ndarray) -> np.ndarray:
+        while True:
+            try:
+                z = z + 1
+            except Exception:
+                return z
+
+    seen = within(0.2, forever, Probe(encode({"z": np.ones(2)})), how=how)
+    assert seen.failure is not None
+    assert (seen.failure.kind, seen.failure.type) == ("timeout", "")
 
 
 def test_warnings_and_stderr_become_notes(capsys: pytest.CaptureFixture[str]) -> None:
