@@ -21,10 +21,9 @@ from autograder.judging.compare import close
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike, alike_each, fingerprint
 from autograder.judging.observation import Failure
-from autograder.judging.records import UNLISTED, CaseResult, ExerciseRecord, Known, NearSlip
+from autograder.judging.records import PAIR, UNLISTED, CaseResult, ExerciseRecord, Known, NearSlip
 from autograder.judging.values import Array
 from autograder.mutants.source import plain_slip
-from autograder.packs.pack_file import PAIR
 
 
 def match_listed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from autograder.diagnosis.finding import Diagnosis
 
 UNLISTED = "~"  # begins the id of a mistake that no author listed
+PAIR = "+"  # joins the ids of two mistakes that are made at once
 
 
 @dataclass(frozen=True)

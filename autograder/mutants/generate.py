@@ -26,7 +26,7 @@ from autograder.judging.compose import apply_step, program_of, with_settings
 from autograder.judging.exercise import After, Before, Exercise, Instead, Misconception, Tolerance
 from autograder.judging.fact import Fact
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
-from autograder.judging.records import UNLISTED, CaseRecord, NearSlip
+from autograder.judging.records import PAIR, UNLISTED, CaseRecord, NearSlip
 from autograder.judging.values import Array, decode
 from autograder.mutants.course_operators import Operators, StepSlip
 from autograder.mutants.line_limit import observe_bounded
@@ -36,7 +36,6 @@ from autograder.mutants.partial_evaluation import settled
 from autograder.mutants.source import Edit, Source, source_of
 
 OF_VARIANTS = 3  # rarer slips are tried in the reference alone
-JOIN = "+"
 LISTED = -1.0  # a listed mistake is commoner than any other slip
 ASKED_ALONE, ASKED_TWICE = 900, 1600  # programs that are run, with one slip and with two
 KEPT_ALONE, KEPT_TWICE = 240, 330
@@ -98,8 +97,8 @@ class _Found:
                 return None
         return rows
 
-    def known(self, rows: Sequence[Array | None], name: str) -> str | None:
-        """The name of the program before that did the same ("" for the right one); None where this one, `name`, is the first."""
+    def register(self, rows: Sequence[Array | None], name: str) -> str | None:
+        """Return the name of an earlier equal program ("" for the right one), or add this one as `name` and return None."""
         table = np.stack([np.full(LENGTH, np.nan, np.float32) if row is None else row for row in rows])
         key = np.nan_to_num(table[:, 0], nan=-1).tobytes()
         others, names = self.buckets.setdefault(key, ([], []))
@@ -145,7 +144,7 @@ def find(
         rows = found.look(functools.partial(_program, exercise, each))
         if rows is None:
             continue
-        before = found.known(rows, UNLISTED)
+        before = found.register(rows, UNLISTED)
         if before is None:
             alone.append(each)
             if len(found.kept) < KEPT_ALONE:
@@ -157,9 +156,9 @@ def find(
         if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
             break
         rows = found.look(functools.partial(_program, exercise, one, two))
-        if rows is not None and found.known(rows, UNLISTED) is None:
-            found.kept.setdefault(f"{_id(one, ids)}{JOIN}{_id(two, ids)}", rows)
-    used = {part for label in found.kept for part in label.split(JOIN)}
+        if rows is not None and found.register(rows, UNLISTED) is None:
+            found.kept.setdefault(f"{_id(one, ids)}{PAIR}{_id(two, ids)}", rows)
+    used = {part for label in found.kept for part in label.split(PAIR)}
     return found.kept, tuple(NearSlip(name, what) for what, name in ids.items() if name in used and what is not None)
 
 
@@ -180,11 +179,11 @@ def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
     """The right answer, the listed mistakes and their pairs: programs that do the same are no news."""
     listed = dict.fromkeys(name for record in cases for name in record.mistakes)
     pairs = dict.fromkeys(name for record in cases for name in record.pairs)
-    found.known([fingerprint(record.expected) for record in cases], "")
+    found.register([fingerprint(record.expected) for record in cases], "")
     for name in listed:
-        found.known([fingerprint(record.mistakes.get(name, record.expected)) for record in cases], name.partition("#")[0])
+        found.register([fingerprint(record.mistakes.get(name, record.expected)) for record in cases], name.partition("#")[0])
     for name in pairs:
-        found.known([record.pairs.get(name) for record in cases], name)
+        found.register([record.pairs.get(name) for record in cases], name)
 
 
 def _starts(exercise: Exercise, inputs: frozenset[str]) -> Iterator[Start]:

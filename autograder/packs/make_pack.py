@@ -19,12 +19,12 @@ from autograder.judging.exercise import AnyExercise, Case, Draw, Exercise, Predi
 from autograder.judging.filled_memory import filled_memory
 from autograder.judging.fingerprint import alike, fingerprint
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.records import CaseRecord, ExerciseRecord, Known, NearSlip
+from autograder.judging.records import PAIR, CaseRecord, ExerciseRecord, Known, NearSlip
 from autograder.judging.script import Script, script_to_data
 from autograder.judging.values import ArrayNode, EncodedValue, encode
 from autograder.mutants import generate, value_trace
 from autograder.mutants.course_operators import load
-from autograder.packs.pack_file import PAIR, Pack
+from autograder.packs.pack_file import Pack
 
 VISIBLE_SEED = 0
 TRAILS = 4  # cases of an exercise that know what right programs compute on the way

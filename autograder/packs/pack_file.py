@@ -22,7 +22,6 @@ from autograder.packs.record_json import from_json, nearly, to_json
 
 FORMAT = 3
 READ = (2, FORMAT)  # format 2 holds slips as sentences
-PAIR = "+"  # joins the ids of two mistakes that are made at once
 SUFFIX = ".probes.npz"
 UNIX = 3  # where a member of a zip archive says that it was made, on any system
 

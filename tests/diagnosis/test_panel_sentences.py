@@ -25,7 +25,7 @@ from autograder.diagnosis.repair.answer_source import written
 from autograder.diagnosis.single_numbers import off
 from autograder.judging.exercise import Tolerance
 from autograder.judging.observation import Failure
-from autograder.judging.records import Known, NearSlip
+from autograder.judging.records import PAIR, Known, NearSlip
 from autograder.judging.values import encode
 from autograder.mutants.source import Source
 from autograder.packs import make_pack, pack_file
@@ -183,7 +183,7 @@ def test_what_may_be_beside_is_said_without_what_comes_of_it(monkeypatch: pytest
     result = check_answer(record, cell("bell", "def bell(x):\n    return x.sum(axis=1)"), repair=False)
     monkeypatch.setattr("autograder.diagnosis.known_mistakes._pair_explains", lambda *_: True)
     for case in record.cases:
-        case.pairs.update({f"a{pack_file.PAIR}b": np.zeros(1), f"a{pack_file.PAIR}c": np.zeros(1)})
+        case.pairs.update({f"a{PAIR}b": np.zeros(1), f"a{PAIR}c": np.zeros(1)})
     found = composed(replace(record, known=tuple(known)), list(zip(record.cases, result.cases, strict=True)))
     assert found is not None
     assert headline_of(found).endswith("and beside that you either did b, or did c.")

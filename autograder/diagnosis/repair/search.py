@@ -35,11 +35,10 @@ from autograder.judging.compare import close, judge, mismatch
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
 from autograder.judging.observation import Observation
-from autograder.judging.records import UNLISTED, CaseRecord, CaseResult, ExerciseRecord
+from autograder.judging.records import PAIR, UNLISTED, CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array, EncodedValue, decode
 from autograder.mutants.course_operators import installed
 from autograder.mutants.source import Edit, applied
-from autograder.packs.pack_file import PAIR
 
 HEALS = -2.0  # the rank of a change that fixes at least the first failing case
 
