@@ -201,7 +201,6 @@ ENGLISH: Mapping[str, str] = {
     "in_call.output": " in output `{path}` of call {number}, {call}",
     "in_gradient": "Your values are right, but the gradient with respect to `{name}` {told}.",
     # ---------------------------------------------------------------- small slips that nobody listed: each completes "You …"
-    "slip.text": "{text}",
     "slip.unnamed": "made a slip that this version of the course has no words for",
     "slip.place": "{what}, in `{code}`",
     "slip.place.again": "{what}",

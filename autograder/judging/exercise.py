@@ -7,7 +7,7 @@ mistakes to recognise and the right answers that must pass. A `Prediction` lists
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -214,21 +214,8 @@ class Prediction:
             raise ValueError(f"{where}: expected `holds` to be one of {', '.join(self.choices)}, got {self.holds!r}.")
 
 
-class _WithoutChoices:
-    """The base of `Exercise`: it rejects the arguments of a question with choices, which is now declared as a `Prediction`."""
-
-    def __new__(cls, *values: Any, **settings: Any) -> Self:
-        if given := [name for name in ("choices", "holds", "reveal") if name in settings]:
-            name = settings.get("id", *values[:1])
-            raise TypeError(
-                f"exercise {name!r}: expected Prediction(...) for a question with choices, got Exercise(..., {given[0]}=...). "
-                "Write Prediction instead of Exercise, and import it from autograder."
-            )
-        return super().__new__(cls)
-
-
 @dataclass(frozen=True)
-class Exercise(_WithoutChoices):
+class Exercise:
     """An autograded exercise that is answered by code. The learner defines a function or a class with the name `id`.
 
     Draw floating inputs with NumPy; with `tensors=True` the learner receives them as float32 torch tensors. The reference

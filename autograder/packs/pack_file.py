@@ -21,7 +21,6 @@ from autograder.judging.values import Array
 from autograder.packs.record_json import from_json, nearly, to_json
 
 FORMAT = 3
-READ = (2, FORMAT)  # format 2 holds slips as sentences
 SUFFIX = ".probes.npz"
 UNIX = 3  # where a member of a zip archive says that it was made, on any system
 
@@ -103,12 +102,12 @@ def load(path: Path) -> Pack:
 def _load(path: str, _modified: int) -> Pack:
     with np.load(path, allow_pickle=False) as data:
         manifest = json.loads(data["manifest"].tobytes())
-        if manifest.get("format") in READ:
-            arrays = _parted(manifest["layout"], {name[1:]: data[name] for name in data.files if name != "manifest"})
-        elif manifest.get("format") == 1:  # an array for each file
-            arrays = [data[f"a{i}"] for i in range(len(data.files) - 1)]
-        else:
-            raise ValueError(f"{path}: expected pack format {FORMAT}, got {manifest.get('format')}. Run `attn build`.")
+        if manifest.get("format") != FORMAT:
+            raise ValueError(
+                f"{path}: expected pack format {FORMAT}, got {manifest.get('format')}. "
+                "Run `attn update` in your copy of the lessons, or `attn build` in the course itself."
+            )
+        arrays = _parted(manifest["layout"], {name[1:]: data[name] for name in data.files if name != "manifest"})
     exercises = [from_json(item, arrays) for item in manifest["exercises"]]
     return Pack(manifest["lesson"], manifest["title"], {exercise.id: exercise for exercise in exercises})
 

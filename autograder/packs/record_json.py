@@ -1,6 +1,5 @@
 """An exercise's record as JSON and a flat list of arrays, and back: what a pack's file holds."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,7 +10,7 @@ from autograder.judging.exercise import Prediction, Property, Tolerance
 from autograder.judging.fact import Fact, fact
 from autograder.judging.fingerprint import LENGTH
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.records import UNLISTED, AnyRecord, CaseRecord, ExerciseRecord, Known, NearSlip
+from autograder.judging.records import AnyRecord, CaseRecord, ExerciseRecord, Known, NearSlip
 from autograder.judging.values import Array, ArrayNode, fetch, store
 
 PLAIN = ("id", "title", "points", "timeout_s", "kind", "difficulty", "minutes", "behaviour")  # fields stored as they are
@@ -40,11 +39,6 @@ def _place(array: Array, arrays: list[Array]) -> int:
     """Where an array is put among the others."""
     arrays.append(array)
     return len(arrays) - 1
-
-
-def _first_near(names: Sequence[str]) -> int:
-    """Where the slips begin in a pack that does not say how many pairs it has: the new ones come before two listed ones."""
-    return next((place for place, name in enumerate(names) if UNLISTED in name), len(names))
 
 
 def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
@@ -116,7 +110,7 @@ def _prediction_from_json(item: dict[str, Any]) -> Prediction:
 def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
     cases = []
     programs = item.get("programs", [])
-    paired = item["pairs"] if "pairs" in item else _first_near(programs)
+    paired = item["pairs"]
     for case in item["cases"]:
         inputs = fetch(case["inputs"], arrays)
         assert inputs is not None
@@ -139,7 +133,7 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         properties=tuple(Property(**law) for law in item["properties"]),
         tolerance=Tolerance(*item["tolerance"]),
         forbid=tuple(item["forbid"]),
-        repairs=item.get("repairs", item.get("mends", True)),  # older packs call it `mends`
+        repairs=item.get("repairs", True),
         near=tuple(NearSlip(name, fact_from_json(stored)) for name, stored in item.get("near", [])),
     )
 
@@ -156,9 +150,7 @@ def _value_to_json(value: object) -> object:
 
 
 def fact_from_json(stored: Any) -> Fact:
-    """The inverse of `fact_to_json`. A sentence (of format 2) becomes a fact that holds it and the code in it."""
-    if isinstance(stored, str):
-        return fact("slip.text", text=stored, code=tuple(re.findall(r"`([^`]+)`", stored)))
+    """The inverse of `fact_to_json`."""
     key, values = stored
     return fact(key, **{name: _value_from_json(value) for name, value in values.items()})
 

@@ -168,9 +168,6 @@ def test_the_setting_travels_with_the_pack(tmp_path: Path) -> None:
     made = make_pack.make("a_lesson", "A lesson", [KERNEL], naming="listed")
     pack_file.save(made.without_repair, tmp_path / "a.probes.npz")
     assert not pack_file.load(tmp_path / "a.probes.npz").exercises["kernel"].repairs
-    arrays: list[np.ndarray] = []
-    older = to_json(made.exercises["kernel"], arrays) | {"mends": False}  # what the field was called
-    assert not from_json(older, arrays).repairs
     assert pack_file.differences(made, made.without_repair)
 
 

@@ -19,18 +19,6 @@ TWICE = Exercise(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("setting", ["choices", "holds", "reveal"])
-def test_an_exercise_with_choices_is_refused_and_told_what_to_write(setting: str) -> None:
-    values: dict[str, Any] = {"choices": {"a": "so"}, "holds": "a", "reveal": "So."}
-    with pytest.raises(
-        TypeError, match=rf"exercise 'guess': expected Prediction\(\.\.\.\).*got Exercise\(\.\.\., {setting}="
-    ) as said:
-        Exercise("guess", "Guess", 1, **{setting: values[setting]})
-    assert "Write Prediction instead of Exercise, and import it from autograder." in str(said.value)
-    with pytest.raises(TypeError, match="exercise 'guess'"):
-        Exercise(id="guess", title="Guess", points=1, **{setting: values[setting]})
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

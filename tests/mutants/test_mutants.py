@@ -16,7 +16,7 @@ from autograder import Case, Draw, Exercise, Misconception
 from autograder.authoring.verify import grade
 from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.finding import Diagnosis
-from autograder.diagnosis.phrase import briefly, clause, headline_of, say
+from autograder.diagnosis.phrase import headline_of, say
 from autograder.judging.exercise import Tolerance
 from autograder.judging.filled_memory import filled_memory
 from autograder.judging.fingerprint import alike_each, fingerprint
@@ -27,7 +27,6 @@ from autograder.mutants import line_limit
 from autograder.mutants.operators import edits
 from autograder.mutants.source import source_of
 from autograder.packs import make_pack, pack_file
-from autograder.packs.record_json import from_json, to_json
 from tests.drawn import tables
 
 
@@ -233,15 +232,6 @@ def test_what_is_near_survives_the_file_and_is_in_the_visible_pack_alone(tmp_pat
     assert not any(case.near for case in make_pack.make("a_lesson", "A lesson", (ATTEND,), seed=1).exercises["attend"].cases)
 
 
-def test_slips_that_an_older_pack_holds_as_sentences_are_told_as_they_stand() -> None:
-    arrays: list[Any] = []
-    stored = to_json(records()["attend"], arrays)
-    stored["near"] = [[name, "left out the factor `K.T`, in `Q @ K.T`"] for name, _ in stored["near"]]
-    first = from_json(stored, arrays).near[0]
-    assert clause(first) == briefly(first) == "left out the factor `K.T`, in `Q @ K.T`"
-    assert list(first.what.code) == ["K.T", "Q @ K.T"]
-
-
 def _twice_listed() -> ExerciseRecord:
     """A record in which two listed mistakes are near a right answer, as a name that a pair has too, and as one that none has."""
     made = make_pack.make_record("a_lesson", ATTEND, 0, naming="near")
@@ -268,14 +258,6 @@ def test_two_listed_mistakes_that_are_near_stay_near_in_the_file(tmp_path: Path)
     again = pack_file.load(path)
     assert again.digest == made.digest
     assert _same_programs(again.exercises["attend"], made.exercises["attend"])
-
-
-def test_a_pack_that_does_not_say_how_many_pairs_it_has_is_read_by_the_slips() -> None:
-    made = _twice_listed()
-    arrays: list[Any] = []
-    stored = to_json(made, arrays)
-    del stored["pairs"]
-    assert _same_programs(from_json(stored, arrays), made)
 
 
 def test_a_sum_that_overflows_is_like_no_other() -> None:

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from autograder.authoring import course, digests, make_release, pack_digests
@@ -232,3 +233,10 @@ def test_comments_and_docstrings_are_no_code(one: str, two: str) -> None:
 
 def test_a_string_that_is_no_docstring_is_code() -> None:
     assert digests.bare_code('x = "# not a comment"\n') == 'x = "# not a comment"'
+
+
+def test_a_pack_in_an_older_format_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "old.probes.npz"
+    np.savez(path, manifest=np.frombuffer(json.dumps({"format": 2}).encode(), np.uint8))
+    with pytest.raises(ValueError, match=r"expected pack format 3, got 2. Run `attn update`"):
+        pack_file.load(path)
