@@ -54,6 +54,11 @@ def _weights(length: int) -> Array:
     return np.random.default_rng(length).standard_normal((SUMS, length))
 
 
+def forget() -> None:
+    """Discard the cached weights. A learner chooses the lengths of results, and the cache holds an array for each."""
+    _weights.cache_clear()
+
+
 def alike(one: Array, two: Array, tolerance: Tolerance) -> bool:
     """Return whether two fingerprints stand for the same result, within the exercise's tolerance."""
     return bool(alike_each(one[None], two, tolerance)[0])

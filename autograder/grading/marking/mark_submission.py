@@ -87,7 +87,7 @@ def mark(
         return _mark(scheme, sandbox, handed, purse, fixed or Fixed(), final=final)
     finally:
         read_submission.forget()
-        fingerprint._weights.cache_clear()  # it caches numbers for each length of a result, and a learner chooses the lengths
+        fingerprint.forget()
 
 
 def _mark(scheme: MarkScheme, sandbox: Sandbox, handed: Handed, purse: Purse | None, fixed: "Fixed", *, final: bool) -> Marked:
