@@ -9,7 +9,7 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from autograder.judging.fact import fact
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import EncodedValue, decode, encode
 
-UNFIT = "unfit"  # the kind of `Failure` for an output that has no behaviour
+UNFIT: Final = "unfit"  # the kind of `Failure` for an output that has no behaviour
 MAX_ENTRIES = 1_000_000
 
 

@@ -1,14 +1,14 @@
 """Compare an observation with the expected one, in a fixed order of checks.
 
-This code awards the marks. It works on plain data with NumPy and never sees the learner's function. The order is: callable,
-value, shape, dtype, finite, properties, values, gradients, inputs not changed. The first check that fails decides, and the
-later ones are *skipped*, not failed.
+This code awards the marks. It works on plain data with NumPy and never sees the learner's function. The order is that of
+`CHECKS`. The first check that fails decides, and the later ones are *skipped*, not failed. One part of "dtype", the precision of
+a result, comes after all others (see `imprecise`), so a result in the wrong precision is reported only if nothing else is wrong.
 """
 
 import builtins
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from autograder.judging.behaviour import UNFIT, shown
 from autograder.judging.exercise import Prediction, Property, Tolerance
 from autograder.judging.fact import Fact, fact
 from autograder.judging.observation import Failure, Observation
-from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord, Mismatch, PredictionResult, Result
+from autograder.judging.records import CaseRecord, CaseResult, Check, ExerciseRecord, Mismatch, PredictionResult, Result
 from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, ObjectNode, PlainNode
 
-CHECKS = ("runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged")
+CHECKS: tuple[Check, ...] = get_args(Check)
 KINDS = {"b": "boolean", "i": "integer", "u": "integer", "f": "floating", "c": "complex"}  # end of the fact key `entries.…`
 
 
@@ -49,7 +49,7 @@ def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, seen: Observation
 
 
 def imprecise(record: CaseRecord, seen: Observation) -> Mismatch | None:
-    """Return a mismatch if the result has the wrong precision, else None.
+    """Return a mismatch of the check "dtype" if the result has the wrong precision, else None. All other checks have passed.
 
     If a case passes tensors in double precision, the results must be double too. If the right result is float16, the answer's
     result must not have more bits.
@@ -286,6 +286,6 @@ def _gradient(name: str, want: Array | None, got: Array | None, tolerance: Toler
     return _mismatch("gradients", what, f".grad({name})", want, got, wrong)
 
 
-def _mismatch(check: str, what: Fact, path: str, want: Array, got: Array, wrong: Array) -> Mismatch:
+def _mismatch(check: Check, what: Fact, path: str, want: Array, got: Array, wrong: Array) -> Mismatch:
     at = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
     return Mismatch(check, what, path, at, want, got, wrong)

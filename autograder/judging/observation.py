@@ -1,10 +1,12 @@
 """The input of one case and what was observed of an answer to it: plain data, and all that `observe` passes to `judge`."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from autograder.judging.fact import Fact
 from autograder.judging.values import Array, EncodedValue
 
+FailureKind = Literal["raised", "timeout", "blank", "missing", "weights", "crashed", "unfit"]
 RUNNING = "running"  # the `type` of a "timeout" failure whose call could not be stopped
 
 
@@ -15,7 +17,7 @@ class Failure:
     `message` is text from outside: from Python, a library or an exercise. `what` is a fact that the engine itself established.
     """
 
-    kind: str  # "raised", "timeout", "blank", "missing", "weights", "crashed"
+    kind: FailureKind
     type: str = ""
     message: str = ""
     line: tuple[int, str] | None = None

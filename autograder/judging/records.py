@@ -1,7 +1,7 @@
 """The data that judging takes and returns: an exercise with its expected outputs, and the verdict on an answer."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from autograder.judging.values import Array
 if TYPE_CHECKING:
     from autograder.diagnosis.finding import Diagnosis
 
+Check = Literal["runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged"]
 UNLISTED = "~"  # begins the id of a mistake that no author listed
 PAIR = "+"  # joins the ids of two mistakes that are made at once
 
@@ -90,7 +91,7 @@ class Mismatch:
     compared.
     """
 
-    check: str
+    check: Check
     what: Fact
     path: str = ""
     at: tuple[int, ...] | None = None

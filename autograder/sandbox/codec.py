@@ -6,12 +6,12 @@ from the course's own packs; observations come back and may not.
 
 import functools
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
 
-from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.observation import Failure, FailureKind, Observation, Probe
 from autograder.judging.values import Array, EncodedValue, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
@@ -115,7 +115,8 @@ def observation_from_wire(header: Header, arrays: Sequence[Array]) -> Observatio
         raise WireError("expected a value or a failure.")
     if (failed := seen.failure) is not None:
         line = None if failed.line is None else (failed.line[0], failed.line[1][:200])
-        return Observation(mutated=tuple(seen.mutated), failure=Failure(failed.kind, failed.type, "", line))
+        kind = cast(FailureKind, failed.kind)  # any text, until `untrusted` has looked at it
+        return Observation(mutated=tuple(seen.mutated), failure=Failure(kind, failed.type, "", line))
     grads = {name: None if index is None else arrays[index] for name, index in seen.grads.items()}
     return Observation(value, grads, tuple(seen.mutated))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder.judging.compare import is_kind_of
-from autograder.judging.observation import Failure, Observation, Probe
+from autograder.judging.observation import Failure, FailureKind, Observation, Probe
 from autograder.judging.records import CaseRecord
 from autograder.judging.values import Container, EncodedValue, ObjectNode, PlainNode
 from autograder.sandbox.codec import MAX_OUTPUTS, outputs_from_wire
@@ -202,6 +202,6 @@ def _known(name: str, names: frozenset[str], otherwise: str, written: Written) -
     return name if name.isidentifier() and not keyword.iskeyword(name) and name in written.words else otherwise
 
 
-def failed(kind: str, message: str = "", seconds: float = 0.0) -> Observation:
+def failed(kind: FailureKind, message: str = "", seconds: float = 0.0) -> Observation:
     """Return the observation for a probe that was never answered."""
     return Observation(failure=Failure(kind, message=message), seconds=seconds)
