@@ -58,14 +58,14 @@ class Draw:
 class Case:
     """One input on which the answer is checked.
 
-    `grad` names inputs whose gradients are compared too (under a fixed random cotangent).
-    `edge` is the share of the points that only this case decides: an edge case. Cases with `edge=0` are the core,
+    `grad`: The inputs whose gradients are compared too (under a fixed random cotangent).
+    `edge`: The share of the points that only this case decides: an edge case. Cases with `edge=0` are the core,
     and a wrong core scores zero whatever the edges do, so a constant or a stub cannot collect marks on them.
-    `raises` is the exception that a right answer ends with on these inputs (one of Python's own, or a kind of it).
-    `double` hands tensors over in double precision, and asks for results in it: a tensor made without a `dtype` shows.
-    `room` is how many times the bytes of all inputs may be made anew at once: what copies, or makes a table too large, shows.
-    `by_hand` takes automatic differentiation away.
-    `elsewhere` hands tensors over on another device, which is pretended: a tensor made without a `device` shows.
+    `raises`: The built-in exception, or a base of it, that a right answer must raise.
+    `double`: Passes tensors in double precision and expects results in it, which exposes tensors created without `dtype=`.
+    `room`: The answer may allocate at most this many times the bytes of its inputs (0: no limit).
+    `by_hand`: Switches automatic differentiation off.
+    `elsewhere`: Passes tensors on a simulated second device, which exposes tensors created without `device=`.
     """
 
     name: str

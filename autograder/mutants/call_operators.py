@@ -23,7 +23,7 @@ _RENAMED = {
 
 
 def called(node: ast.Call) -> str:
-    """The name of what is called."""
+    """Return the name of what is called."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
 
 
@@ -38,7 +38,7 @@ def of_call(node: ast.Call, operators: Operators = NONE) -> Iterator[Slip]:
 
 
 def is_of_module(node: ast.Call) -> bool:
-    """Whether a function of a module such as `np` is called, and not a method."""
+    """Return whether a function of a module such as `np` is called, and not a method."""
     return isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).split(".")[0] in _MODULES
 
 
@@ -49,7 +49,7 @@ def _other_function(node: ast.Call) -> Iterator[Slip]:
 
 
 def _omission(node: ast.Call) -> Iterator[Slip]:
-    """The call left out: what it is a method of, or its first argument, stays."""
+    """Yield the slip of leaving the call out, so that only its object or its first argument stays."""
     name, method = called(node), isinstance(node.func, ast.Attribute) and not is_of_module(node)
     if method and name not in ("append", "items", "keys"):
         yield 1, lambda n: n.func.value, fact("slip.call.method", name=f".{name}(…)", code=quote(node))
@@ -104,7 +104,7 @@ def _other_axis(node: ast.Call, number: int, keyword: ast.keyword) -> Iterator[S
 
 
 def without_option(node: ast.Call, number: int) -> Slip:
-    """The slip of leaving out keyword `number` of a call."""
+    """Return the slip of leaving out keyword `number` of a call."""
     what = fact("slip.call.option", option=node.keywords[number].arg, name=called(node))
     return 2, lambda n: with_parts(n, keywords=n.keywords[:number] + n.keywords[number + 1 :]), what
 
@@ -178,14 +178,14 @@ def _triangle(node: ast.Call) -> Iterator[Slip]:
 
 
 def _reshaped(node: ast.Call) -> ast.Call:
-    """The right shape, without moving a number past another."""
+    """Return a call that gives the right shape without reordering the numbers."""
     made: Any = ast.parse("(lambda before, after: before.reshape(after.shape))(0, 0)", mode="eval").body
     func: Any = node.func
     return ast.Call(made.func, [func.value, node], [])
 
 
 def _of_a_list(node: ast.Call) -> bool:
-    """Whether it makes an array of pieces: without it a list is returned, which is seen for what it is."""
+    """Return whether the call makes an array of pieces. Without it a list would be returned, which is reported as such."""
     return isinstance(node.args[0], ast.List | ast.ListComp | ast.GeneratorExp)
 
 
@@ -194,7 +194,7 @@ def _renamed(node: ast.Call, name: str) -> Any:
 
 
 def with_keyword(node: ast.Call, number: int, value: ast.expr) -> ast.Call:
-    """The call with another value for one of its keywords."""
+    """Return the call with another value for one of its keywords."""
     keywords = [*node.keywords]
     keywords[number] = ast.keyword(keywords[number].arg, value)
     return ast.Call(node.func, node.args, keywords)
@@ -206,7 +206,7 @@ def _with_option(node: ast.Call, key: str, value: int) -> Any:
 
 
 def root(node: ast.expr) -> ast.BinOp:
-    """The square root of an expression."""
+    """Return the square root of an expression."""
     return ast.BinOp(node, ast.Pow(), ast.Constant(0.5))
 
 

@@ -39,7 +39,7 @@ class CallOperator:
     repairs: bool = True
 
     def applies_to(self, name: str) -> bool:
-        """Whether it has slips for calls of the function `name`."""
+        """Return whether it has slips for calls of the function `name`."""
         return not self.names or name in self.names
 
 
@@ -73,7 +73,7 @@ class Operators:
 
     @property
     def for_repair(self) -> "Operators":
-        """Those that are tried as repairs of a learner's code."""
+        """Return those that are tried as repairs of a learner's code."""
         return Operators(tuple(each for each in self.calls if each.repairs), (), self.sentences)
 
 
@@ -82,7 +82,7 @@ NONE = Operators()
 
 @functools.cache
 def load(module: str) -> Operators:
-    """The operators of the course's `module`; none for "". Raises OperatorsError where there are none."""
+    """Return the operators of the course's `module`; none for "". Raises OperatorsError where there are none."""
     if not module:
         return NONE
     try:
@@ -98,7 +98,7 @@ def load(module: str) -> Operators:
 
 
 def installed(module: str) -> Operators:
-    """The operators of `module` as far as this machine has them: none where the package is missing."""
+    """Return the operators of `module` as far as this machine has them: none where the package is missing."""
     try:
         return load(module)
     except OperatorsError:

@@ -80,7 +80,7 @@ class _Found:
     kept: dict[str, list[Array | None]] = field(default_factory=dict)
 
     def look(self, make: Callable[[], Answer]) -> list[Array | None] | None:
-        """What the program does in each case; None where there is none, or it fails in the first."""
+        """Return the program's fingerprint in each case, or None if it cannot be built or fails in the first case."""
         try:
             answer = make()
         except Exception:  # an edited text may be no program at all
@@ -124,7 +124,7 @@ def _quietly() -> Iterator[None]:
 def find(
     exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators
 ) -> tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]:
-    """For each program, by the ids of its slips: its fingerprints; and the slips, those of the course's `operators` too."""
+    """Return the fingerprints of each kept program, keyed by its joined slip ids (one entry per case), and the slips."""
     inputs = frozenset(cases[0].probe.inputs.items())
     starts = [start for start in _starts(exercise, inputs) if _is_built(start)]
     found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
@@ -163,7 +163,7 @@ def find(
 
 
 def _is_built(start: Start) -> bool:
-    """Whether the program can be made without its surroundings."""
+    """Return whether the program can be built without its surroundings."""
     try:
         start.wrap(start.source.build([]))
     except Exception:
@@ -176,7 +176,7 @@ def _id(each: Try, ids: dict[Fact | None, str]) -> str:
 
 
 def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
-    """The right answer, the listed mistakes and their pairs: programs that do the same are no news."""
+    """Register the right answer, the listed mistakes and their pairs, so that no equal program is kept."""
     listed = dict.fromkeys(name for record in cases for name in record.mistakes)
     pairs = dict.fromkeys(name for record in cases for name in record.pairs)
     found.register([fingerprint(record.expected) for record in cases], "")
@@ -187,7 +187,7 @@ def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
 
 
 def _starts(exercise: Exercise, inputs: frozenset[str]) -> Iterator[Start]:
-    """The programs whose text is edited: the right answers first, then the listed mistakes."""
+    """Yield the programs whose text is edited: the right answers first, then the listed mistakes."""
     for answer in (exercise.reference, *(variant.answer for variant in exercise.variants)):
         if (source := source_of(answer)) is not None:
             yield Start(source, lambda program: program)
@@ -219,7 +219,7 @@ def _starts_of(
 
 
 def _steps(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators) -> list[StepSlip]:
-    """What can be done to any inputs like these, of which some come in later cases only, and to any result like the first."""
+    """Return the slips for any inputs like those of all cases, and for any result like that of the first."""
     inputs: dict[str, Any] = {}
     for record in cases:
         given = decode(record.probe.inputs, dtype="float64")
@@ -231,7 +231,7 @@ def _steps(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators
 
 
 def _program(exercise: Exercise, *slips: Try) -> Answer:
-    """The program that makes all of `slips`, which share a start if they have one."""
+    """Return the program that makes all of `slips`, which share a start if they have one."""
     start = next((each.start for each in slips if each.start is not None), None)
     made = [each.edit for each in slips if each.edit is not None]
     answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(made))
@@ -243,7 +243,7 @@ def _program(exercise: Exercise, *slips: Try) -> Answer:
 def _twice(
     starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try], operators: Operators
 ) -> Iterator[tuple[Try, Try]]:
-    """Two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
+    """Yield two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
     found: list[tuple[float, Try, Try]] = []
     made = [(start, edits(start.source, operators)) for start in starts]
     of_right = {edit.what for start, own in made if start.listed is None for edit in own}

@@ -18,7 +18,7 @@ ENOUGH_NUMBERS = 12  # an exercise with more numbers among its inputs is not ask
 
 
 def slips(inputs: dict[str, Any], result: Any, operators: Operators = NONE) -> Iterator[StepSlip]:
-    """The slips that these inputs, and a result like this, allow; those of the course's `operators` come last."""
+    """Yield the slips that these inputs, and a result like this, allow; those of the course's `operators` come last."""
     yield from _with_result(result)
     yield from _with_both(inputs, result)
     yield from _with_inputs(inputs)
@@ -158,7 +158,7 @@ _RESULT = fact("slip.result")
 
 
 def _with_both(inputs: dict[str, Any], result: Any) -> Iterator[StepSlip]:
-    """The result with an input as a factor, or as a summand, that does not belong there."""
+    """Yield the result with an input as a factor, or as a summand, that does not belong there."""
     if not _is_array(result) and not _is_number(result):
         return
     for name, value in inputs.items():

@@ -26,7 +26,7 @@ def edits(source: Source, operators: Operators = NONE) -> list[Edit]:
 
 
 def _where(edit: Edit) -> Edit:
-    """The edit with its place: the same can be done in another one."""
+    """Return the edit with its place: the same can be done in another one."""
     if edit.what is None or (edit.what.key == "slip.place" and plain_slip(edit.what).key == "slip.left_out"):
         return edit
     again = edit.what.key == "slip.place"  # the code around it is said already
@@ -41,7 +41,7 @@ def _edits(function: str, tree: ast.AST, operators: Operators) -> Iterator[Edit]
 
 
 def _names(tree: ast.AST) -> list[str]:
-    """The parameters and variables of a program, which can be mistaken for one another."""
+    """Return the parameters and variables of a program, which can be mistaken for one another."""
     found = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
     found += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     return [name for name in dict.fromkeys(found) if name != "_"]
@@ -187,7 +187,7 @@ def _of_constant(node: ast.Constant, inside: dict[int, ast.AST]) -> Iterator[Sli
 
 
 def _within(what: Fact, around: ast.AST | None) -> Fact:
-    """The fact with the expression around it, where it is one."""
+    """Return the fact with the expression around it, where it is one."""
     return placed(what, around) if isinstance(around, ast.expr) else what
 
 

@@ -68,7 +68,7 @@ class _Settle(ast.NodeTransformer):
 
 
 def _truth(test: ast.expr) -> bool | None:
-    """Whether a condition holds that constants decide; None where they do not."""
+    """Return whether a condition holds that constants decide; None where they do not."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

@@ -49,11 +49,11 @@ class Source:
 
     @property
     def loops(self) -> bool:
-        """Whether an edit of it may run for ever."""
+        """Return whether an edit of it may run for ever."""
         return any(isinstance(node, ast.While) for tree in self.trees.values() for node in ast.walk(tree))
 
     def build(self, edits: Sequence[Edit]) -> Any:
-        """The program with `edits` made. Raises whatever Python says of a program that is none."""
+        """Return the program with `edits` made. Raises what Python raises for a text that is no program."""
         home = dict(self.home)
         touched = dict.fromkeys(edit.function for edit in edits)
         for name in dict.fromkeys([*touched, self.name]):
@@ -66,18 +66,18 @@ class Source:
 
 
 def quote(node: ast.AST) -> str:
-    """The code of a node, or its beginning, as a learner would write it: their notebook knows no module of references."""
+    """Return the code of a node, or its beginning, as a learner would write it: their notebook knows no module of references."""
     text = re.sub(r"\bref\.", "", ast.unparse(node))
     return text if len(text) <= LONG else f"{text[: LONG - 2]}…"
 
 
 def placed(what: Fact, node: ast.AST) -> Fact:
-    """The fact with the piece of code in which it is so."""
+    """Return the fact with the piece of code in which it is so."""
     return fact("slip.place", what=what, code=quote(node))
 
 
 def plain_slip(what: Fact) -> Fact:
-    """The fact without the places that were put around it.
+    """Return the fact without the places that were put around it.
 
     >>> plain_slip(placed(fact("slip.divided", code="d"), ast.parse("x / d"))).key
     'slip.divided'
@@ -88,7 +88,7 @@ def plain_slip(what: Fact) -> Fact:
 
 
 def source_of(program: Any) -> Source | None:
-    """The trees of a function, lambda or class and of the helpers in its own module, or None where there is no text."""
+    """Return the trees of a function, lambda or class and of the helpers in its own module, or None where there is no text."""
     if not isinstance(program, FunctionType | type):
         return None
     tree = _tree(program)
@@ -113,14 +113,14 @@ def source_of(program: Any) -> Source | None:
 
 
 def undecorated(tree: ast.AST) -> list[ast.AST]:
-    """The nodes of a program, but for its decorators: what watches a program is no part of it."""
+    """Return the nodes of a program, but for its decorators: what watches a program is no part of it."""
     decorators = {id(part) for node in ast.walk(tree) for part in getattr(node, "decorator_list", [])}
     watching = {id(inner) for node in ast.walk(tree) if id(node) in decorators for inner in ast.walk(node)}
     return [node for node in ast.walk(tree) if id(node) not in watching]
 
 
 def _near(helper: FunctionType, program: Any) -> bool:
-    """Whether the helper is the course's own, as the program is or as given packages are, and not a library's."""
+    """Return whether the helper is the course's own, as the program is or as given packages are, and not a library's."""
     same = (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
     place = helper.__code__.co_filename
     return same or not ("site-packages" in place or place.startswith((_STDLIB, "<")))
@@ -135,7 +135,7 @@ def _home(program: Any) -> dict[str, Any]:
 
 
 def _tree(program: Any) -> Any:
-    """The definition of a function or class, without documentation and annotations; a lambda is given a name."""
+    """Return the definition of a function or class, without documentation and annotations; a lambda is given a name."""
     if getattr(program, "__name__", "") == "<lambda>":
         return _lambda(program)
     try:
@@ -146,7 +146,7 @@ def _tree(program: Any) -> Any:
 
 
 def _lambda(program: FunctionType) -> ast.FunctionDef | None:
-    """The one lambda among those of a line that compiles to the same code."""
+    """Return the one lambda among those of a line that compiles to the same code."""
     try:
         with open(program.__code__.co_filename, encoding="utf-8") as file:
             whole = ast.parse(file.read())
@@ -197,17 +197,17 @@ def with_parts(node: Any, **parts: Any) -> Any:
 
 
 def plus(node: ast.expr, step: int) -> ast.BinOp:
-    """The sum of an expression and a number."""
+    """Return the sum of an expression and a number."""
     return ast.BinOp(node, ast.Add(), ast.Constant(step))
 
 
 def parents(tree: ast.AST) -> dict[int, ast.AST]:
-    """The parent of each node by the node's `id`."""
+    """Return the parent of each node by the node's `id`."""
     return {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
 def _copied(node: Any, changes: dict[int, Change], above: set[int]) -> Any:
-    """The tree with the nodes of `changes` changed, copied only `above` them; a statement may become none or several."""
+    """Return the tree with the nodes of `changes` changed, copied only `above` them; a statement may become none or several."""
     if isinstance(node, list):
         parts = [_copied(part, changes, above) for part in node]
         return [one for part in parts for one in (part if isinstance(part, list) else [part])]

@@ -51,12 +51,12 @@ class Sums:
 
     @property
     def row(self) -> Array:
-        """The numbers that stand for all values together."""
+        """Return the numbers that stand for all values together."""
         return _row(self.size, self.size - self.blocked, self.powers)
 
     @property
     def turned(self) -> "Sums":
-        """The same with the other sign, where nothing is blocked."""
+        """Return the same numbers with the other sign, if nothing is blocked."""
         signs = np.array([-1.0, 1.0, -1.0])
         rows = [] if self.blocked else [row * [1.0, *signs] for row in self.rows]
         return replace(
@@ -65,12 +65,12 @@ class Sums:
 
     @property
     def same(self) -> float | None:
-        """The number that all values are, if it is one."""
+        """Return the number that all values are, if it is one."""
         _, one, two, _ = self.row
         return float(one) if self.blocked == 0 and abs(two - one**2) < 1e-9 * max(1.0, two) else None
 
     def among(self, right: Array) -> bool:
-        """Whether the values together, or each of a few by itself, are ones of the `right` rows."""
+        """Return whether the values together, or each of a few by itself, are ones of the `right` rows."""
         return known(right, self.row) or (len(self.rows) <= MOST_TIMES and all(known(right, row) for row in self.rows))
 
 
@@ -88,7 +88,7 @@ class Trail:
     count: int = 0
 
     def watch(self, place: int, value: Any) -> Any:
-        """What the edited program calls with each value: notes it, and hands it back."""
+        """Record `value` for its expression and return it unchanged: the edited program calls this with each value."""
         self.count += 1
         if self.count > MOST_SEEN:
             return value
@@ -102,7 +102,7 @@ class Trail:
 
 
 def _arrays(value: Any) -> Iterator[Array]:
-    """The arrays of numbers that a value is, or holds as a list."""
+    """Yield the arrays of numbers that a value is, or holds as a list."""
     if isinstance(value, list | tuple):
         if value and len(value) <= 64 and all(hasattr(part, "shape") for part in value):
             for part in value:
@@ -171,7 +171,7 @@ class _Watch(ast.NodeTransformer):
 
 
 def rows_of(programs: Iterable[Any], probe: Probe) -> Array:
-    """What right programs compute on the way, with what they are given: a row for each different value."""
+    """Return what right programs compute on the way, with what they are given: a row for each different value."""
     rows = list(given(probe.inputs))
     for program in programs:
         rows += next(
@@ -192,7 +192,7 @@ def _written(program: Any) -> Iterator[Any]:
 
 
 def _rows(program: Any, probe: Probe, dtype: str | None) -> list[Array]:
-    """The rows of one right program; none where its text does not run without its surroundings."""
+    """Return the rows of one right program; none where its text does not run without its surroundings."""
     failures = []
 
     def run(made: Any) -> None:
@@ -207,7 +207,7 @@ def _rows(program: Any, probe: Probe, dtype: str | None) -> list[Array]:
 
 
 def given(inputs: EncodedValue) -> Iterator[Array]:
-    """The rows of the arrays among the inputs."""
+    """Yield the rows of the arrays among the inputs."""
     for array in inputs.arrays:
         if array.size and array.dtype.kind in "biuf":
             sums = Sums(0)
@@ -216,7 +216,7 @@ def given(inputs: EncodedValue) -> Iterator[Array]:
 
 
 def known(rows: Array, row: Array, slack: float = 1e-4) -> bool:
-    """Whether the numbers are those of one of the `rows`, up to rounding."""
+    """Return whether the numbers are those of one of the `rows`, up to rounding."""
     if not len(rows):
         return False
     with np.errstate(all="ignore"):
@@ -240,5 +240,5 @@ def _below(node: ast.AST, places: dict[int, int]) -> Iterator[int]:
 
 
 def parents_of(children: Sequence[Sequence[int]]) -> dict[int, int]:
-    """The place of the expression around each, where there is one."""
+    """Return the place of the expression around each, where there is one."""
     return {child: place for place, each in enumerate(children) for child in each}

@@ -36,7 +36,7 @@ Naming = Literal["listed", "pairs", "near"]
 
 
 def seed_from(secret: str, lesson: str) -> int:
-    """A seed nobody can guess without the `secret`."""
+    """Return a seed that nobody can guess without the `secret`."""
     return int.from_bytes(hashlib.sha256(f"{secret}\0{lesson}".encode()).digest()[:8], "big")
 
 
@@ -49,7 +49,7 @@ def make(
     naming: Naming = "pairs",
     operators: str = "",
 ) -> Pack:
-    """The pack of a lesson. Raises ValueError where a reference fails on its own probe, or the module `operators` is missing."""
+    """Return the pack of a lesson. Raises ValueError if a reference fails on its probe or `operators` is missing."""
     records = {
         each.id: each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming, operators=operators)
         for each in exercises
@@ -59,7 +59,7 @@ def make(
 
 @filled_memory()
 def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs", operators: str = "") -> ExerciseRecord:
-    """`exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
+    """Return `exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
 
     `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`,
     by the slips of the engine and of the course's module `operators`.
@@ -82,7 +82,7 @@ def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = 
 
 
 def add_trails(exercise: Exercise, cases: Sequence[CaseRecord]) -> None:
-    """What right programs compute on their way, for the cases in which a wrong one is looked at."""
+    """Store what right programs compute on the way, for the first `TRAILS` cases that have a value."""
     programs = [exercise.reference, *(variant.answer for variant in exercise.variants)]
     wanted = [record for record in cases if record.expected.failure is None and not exercise.behaviour]
     for record in wanted[:TRAILS]:
@@ -127,7 +127,7 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
 
 
 def drawn_inputs(exercise: Exercise, case: Case, index: int, seed: int) -> tuple[Draw, EncodedValue]:
-    """The inputs of case number `index` for `seed`, and what else of it is drawn from."""
+    """Return the generator of case `index` and the inputs drawn with it."""
     draw = Draw([seed, index, *exercise.id.encode()])
     made = case.make(draw)
     inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
@@ -137,7 +137,7 @@ def drawn_inputs(exercise: Exercise, case: Case, index: int, seed: int) -> tuple
 
 
 def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) -> Observation:
-    """What is expected where the reference has to raise `wanted`. Raises ValueError where it does not."""
+    """Return the observation expected of a reference that must raise `wanted`. Raises ValueError if it does not."""
     if seen.failure is None or seen.failure.kind != "raised" or not is_kind_of(seen.failure.type, wanted.__name__):
         got = "returned a value" if seen.failure is None else f"ended with {seen.failure.type or seen.failure.kind}"
         raise ValueError(f"{where}: expected the reference to raise {wanted.__name__}, but it {got}.")
@@ -155,7 +155,7 @@ def _drop_idle_pairs(cases: Sequence[CaseRecord], tolerance: Tolerance) -> None:
 
 
 def _idle(cases: Sequence[CaseRecord], pair: str, alone: str, tolerance: Tolerance) -> bool:
-    """Whether the pair does in every case what the mistake `alone` does (or the right answer, where that does not fail)."""
+    """Return whether the pair always does what the mistake `alone` does, or the right answer where that does not fail."""
     for record in cases:
         if (numbers := record.pairs.get(pair)) is not None:
             other = fingerprint(record.mistakes.get(alone, record.expected))

@@ -39,16 +39,16 @@ class Pack:
 
     @functools.cached_property
     def in_code(self) -> dict[str, ExerciseRecord]:
-        """The exercises that are answered by code: all but the predictions."""
+        """Return the exercises that are answered by code: all but the predictions."""
         return {name: each for name, each in self.exercises.items() if isinstance(each, ExerciseRecord)}
 
     @property
     def without_repair(self) -> "Pack":
-        """The same for a course in which `check` looks for nothing in a learner's code."""
+        """Return the same pack for a course in which `check` does not search for a repair."""
         return self.with_records({name: replace(each, repairs=False) for name, each in self.in_code.items()})
 
     def with_records(self, records: Mapping[str, ExerciseRecord]) -> "Pack":
-        """The same with other `records` of these names."""
+        """Return the same pack with other `records` of these names."""
         return replace(self, exercises={**self.exercises, **records})
 
     @property
@@ -58,7 +58,7 @@ class Pack:
 
     @functools.cached_property
     def digest(self) -> str:
-        """A hash of all that is in it."""
+        """Return a hash of the whole content."""
         arrays: list[Array] = []
         text = json.dumps([to_json(exercise, arrays) for exercise in self.exercises.values()], sort_keys=True)
         return hashlib.sha256(b"\0".join([text.encode(), *(a.tobytes() for a in arrays)])).hexdigest()
@@ -94,7 +94,7 @@ def save(pack: Pack, path: Path) -> None:
 
 
 def load(path: Path) -> Pack:
-    """The pack at `path`; cached until the file changes."""
+    """Return the pack at `path`, cached until the file changes."""
     return _load(str(path), path.stat().st_mtime_ns)
 
 
@@ -113,7 +113,7 @@ def _load(path: str, _modified: int) -> Pack:
 
 
 def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Array]) -> list[Array]:
-    """The arrays that were joined, each with its own memory."""
+    """Return the arrays that were joined, each with its own memory."""
     begun = dict.fromkeys(joined, 0)
     arrays = []
     for dtype, shape in layout:
@@ -123,7 +123,7 @@ def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Ar
 
 
 def differences(one: Pack, two: Pack) -> list[str]:
-    """Where two packs differ by more than rounding (another machine's BLAS may round its last digit otherwise).
+    """Return where two packs differ by more than rounding (another machine's BLAS may round its last digit otherwise).
 
     What is near a right answer decides no mark, and takes long to make: it is compared only where both packs have it.
     """

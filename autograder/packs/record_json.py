@@ -27,7 +27,7 @@ def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, An
 
 
 def _table(case: CaseRecord, pairs: Sequence[str], near: Sequence[str], arrays: list[Array]) -> Any:
-    """The fingerprints of one case, a row for each name; NaN where a program has none."""
+    """Return the fingerprints of one case, a row for each name; NaN where a program has none."""
     if not pairs and not near:
         return None
     lost = np.full(LENGTH, np.nan, np.float32)
@@ -36,7 +36,7 @@ def _table(case: CaseRecord, pairs: Sequence[str], near: Sequence[str], arrays: 
 
 
 def _place(array: Array, arrays: list[Array]) -> int:
-    """Where an array is put among the others."""
+    """Append an array to the others and return its index."""
     arrays.append(array)
     return len(arrays) - 1
 
@@ -48,7 +48,7 @@ def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observa
 
 
 def to_json(record: AnyRecord, arrays: list[Array]) -> dict[str, Any]:
-    """`record` as JSON-able data over `arrays`, to which its own are appended."""
+    """Return `record` as JSON-able data over `arrays`, to which its own are appended."""
     return _prediction_to_json(record) if isinstance(record, Prediction) else _exercise_to_json(record, arrays)
 
 
@@ -98,7 +98,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
 
 
 def from_json(item: dict[str, Any], arrays: list[Array]) -> AnyRecord:
-    """The inverse of `to_json`."""
+    """Return the record that `to_json` stored."""
     return _prediction_from_json(item) if item["choices"] else _exercise_from_json(item, arrays)
 
 
@@ -139,7 +139,7 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
 
 
 def fact_to_json(what: Fact) -> list[Any]:
-    """A fact as `[key, values]`, in which a fact among the values is one of these again."""
+    """Return a fact as `[key, values]`. A fact among the values becomes another such list."""
     return [what.key, {name: _value_to_json(value) for name, value in what.values}]
 
 
@@ -150,7 +150,7 @@ def _value_to_json(value: object) -> object:
 
 
 def fact_from_json(stored: Any) -> Fact:
-    """The inverse of `fact_to_json`."""
+    """Return the fact that `fact_to_json` stored."""
     key, values = stored
     return fact(key, **{name: _value_from_json(value) for name, value in values.items()})
 
@@ -162,7 +162,7 @@ def _value_from_json(stored: Any) -> object:
 
 
 def nearly(one: object, two: object) -> bool:
-    """Whether two JSON values are the same but for the last digits of their numbers."""
+    """Return whether two JSON values are the same but for the last digits of their numbers."""
     if isinstance(one, dict) and isinstance(two, dict):
         return one.keys() == two.keys() and all(nearly(one[key], two[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):
