@@ -184,7 +184,7 @@ def test_a_signature_that_cannot_be_read_is_a_failure_like_any_other() -> None:
     assert seen.failure.type == "RuntimeError"
 
 
-@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), RecursionError("deep"), ValueError("x" * 10_000)])
+@pytest.mark.parametrize("error", [SystemExit(0), RecursionError("deep"), ValueError("x" * 10_000)])
 def test_whatever_an_answer_raises_is_only_a_failure(error: BaseException) -> None:
     def answer(z: np.ndarray) -> np.ndarray:
         raise error
@@ -207,9 +207,9 @@ def test_ctrl_c_stops_the_work_instead_of_failing_the_answer(how: Any) -> None:
     probe = Probe(encode({"z": np.ones(2)}))
     with pytest.raises(KeyboardInterrupt):
         how(answer, probe)
-    for seen in (how(careless, probe), observe_within(60, careless, probe, how=how)):
-        assert seen.failure is not None
-        assert seen.failure.type == "KeyboardInterrupt"
+    seen = observe_within(60, careless, probe, how=how)
+    assert seen.failure is not None
+    assert seen.failure.type == "KeyboardInterrupt"
 
 
 @pytest.mark.parametrize("how", [observe, bare])

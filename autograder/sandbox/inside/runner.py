@@ -152,7 +152,10 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
         return {"value": store(tree, stored)}, stored
     if name not in namespace:
         return codec.observation_to_wire(Observation(failure=Failure("missing")))
-    seen = observe(namespace[name], codec.probe_from_wire(request, arrays))
+    try:
+        seen = observe(namespace[name], codec.probe_from_wire(request, arrays))
+    except KeyboardInterrupt:  # the answer's own, because here nobody presses Ctrl-C
+        seen = Observation(failure=Failure("raised", "KeyboardInterrupt"))
     if seen.value is not None:
         seen.value = seen.value.map(_sendable)
         seen.grads = {key: None if grad is None else _sendable_array(grad) for key, grad in seen.grads.items()}
