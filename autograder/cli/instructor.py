@@ -84,7 +84,7 @@ _LIMITS = (
 
 
 def _limits(parser: argparse.ArgumentParser) -> None:
-    from autograder.sandbox.limits import Limits
+    from autograder.sandbox.submission_limits import Limits
 
     group = parser.add_argument_group("limits of a submission")
     for option, name, unit, size, text in _LIMITS:
@@ -95,7 +95,7 @@ def _limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _chosen_limits(arguments: argparse.Namespace) -> Any:
-    from autograder.sandbox.limits import Limits
+    from autograder.sandbox.submission_limits import Limits
 
     chosen = {}
     for option, name, _, size, _ in _LIMITS:

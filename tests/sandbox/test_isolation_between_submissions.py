@@ -20,8 +20,8 @@ from autograder.judging.values import encode
 from autograder.sandbox import launch
 from autograder.sandbox.budget import OWN_S, PURSE_S, Purse
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.limits import Limits
 from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.submission_limits import Limits
 from autograder.sandbox.tiers import available_tiers
 from autograder.workspace import doctor
 from tests import armed, hostile_class
