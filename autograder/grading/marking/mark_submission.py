@@ -232,7 +232,7 @@ def _run_and_mark(
                     return
                 fixed.shown, fixed.visible = shown, visible
                 fixed.notes = [f"a cell {_ENDS[status]}" for _, status in shown.values() if status in _ENDS]
-            found = decide_marks.on_hidden(scheme, submission, fixed.visible, scheme.own)
+            found = decide_marks.on_hidden(scheme, submission, fixed.visible)
         fixed.refused.update(submission.refused)
         if again():
             return
