@@ -119,7 +119,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     refused = {each.path: each.reason for each in found.refused}
     if arguments.json:
         taken = {"taken": sorted(found.taken), "scripts": sorted(found.scripts), "unchanged": sorted(found.unchanged)}
-        print(json.dumps({**taken, "remarks": found.remarks, "refused": refused}))
+        print(json.dumps({**taken, "remarks": [str(remark) for remark in found.remarks], "refused": refused}))
     else:
         print("\n".join([*collect.told(found), f"{name}: {collect.summary(found)}"]))
     return 0 if (found.taken or found.scripts or found.unchanged) and not refused else 1
