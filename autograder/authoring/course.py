@@ -1,6 +1,6 @@
 """Find the course: its folder, its lessons, and the exercises that each lesson declares.
 
-Only the instructor side uses this module. A learner's machine has packs instead.
+A learner's machine has releases and packs instead of lessons, so there `learners_course` and `given_here` find what is needed.
 """
 
 import functools
@@ -66,6 +66,11 @@ class Lesson:
     @property
     def name(self) -> str:
         return f"{self.label}_{self.slug}"
+
+    @property
+    def shown_path(self) -> str:
+        """The path of its text as messages name it: see `shown`."""
+        return shown(self.path)
 
     @property
     def parts(self) -> LessonName:
@@ -264,6 +269,12 @@ def _settings(path: Path, _modified: int) -> "Settings":
     return read(path)
 
 
+def shown(path: Path) -> str:
+    """Return `path` as messages name it: from the folder that the course is in."""
+    home = course_root().parent
+    return (path.relative_to(home) if path.is_relative_to(home) else path).as_posix()
+
+
 def references_folder() -> Path:
     """Return the folder of the package with the answers."""
     return course_root().parent / settings().references
@@ -333,7 +344,7 @@ def shared_out(chapter: Sequence[Lesson]) -> list[str]:
     problems = []
     for slug in dict.fromkeys(lesson.exercises_slug for lesson in chapter if lesson.shares_exercises):
         sharing = [lesson for lesson in chapter if lesson.exercises_slug == slug and lesson.shares_exercises]
-        where = f"course/exercises/{slug}"
+        where = shown(course_root() / "exercises" / slug)
         for exercise in sharing[0].declared_exercises():
             homes = [lesson.label for lesson in sharing if exercise.id in lesson.checked]
             if not homes:

@@ -30,7 +30,7 @@ def broken_links(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
     for number, line in enumerate(lesson.path.read_text(encoding="utf-8").splitlines(), start=1):
         for pattern in (_TO_TEXT, _TO_NOTEBOOK):
             problems += [
-                f"course/lessons/{lesson.name}.md, line {number}: expected a link to a notebook of the course, got "
+                f"{lesson.shown_path}, line {number}: expected a link to a notebook of the course, got "
                 f"{name!r}.{did_you_mean(name, names)}"
                 for name in (link[1] for link in pattern.finditer(line))
                 if name not in names
@@ -41,7 +41,7 @@ def broken_links(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
 def wrong_needs(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
     """Return what is wrong with a lesson's `needs`: a notebook that doesn't exist, or one that needs this lesson first."""
     known = {other.label: other for other in every}
-    where = f"course/lessons/{lesson.name}.md: needs"
+    where = f"{lesson.shown_path}: needs"
     problems = [
         f"{where}: expected labels of notebooks of the course, got {label!r}.{did_you_mean(label, list(known))}"
         for label in lesson.about.needs

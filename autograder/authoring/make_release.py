@@ -165,7 +165,7 @@ def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
         problems += [*broken_links(lesson, every), *wrong_needs(lesson, every)]
     for page in _pages_beside(root):
         if not page.exists() or page.read_bytes() != (root / page.name).read_bytes():
-            problems.append(f"{page.relative_to(root.parent)} differs from course/{page.name}: run `attn build`")
+            problems.append(f"{page.relative_to(root.parent)} differs from {course.shown(root / page.name)}: run `attn build`")
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder)
         for lesson in lessons:
@@ -176,9 +176,8 @@ def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
             _generate(api, lesson.name)
             name = f"{lesson.name}/{lesson.name}.ipynb"
             made, found = fresh / "release" / name, root / "release" / name
-            if not found.exists() or _plain(made) != _plain(found) or _said(made) != _said(found):
-                text = f"course/lessons/{lesson.name}.md"
-                problems.append(f"course/release/{name} differs from what {text} makes: run `attn build`")
+            if not found.exists() or _plain(made) != _plain(found) or _stated_about(made) != _stated_about(found):
+                problems.append(f"{course.shown(found)} differs from what {lesson.shown_path} makes: run `attn build`")
     return problems
 
 
@@ -190,10 +189,10 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
         not found.exists()
         or _plain(found) != _plain_cells(wanted)
         or _made_from(found).get("built_from") != source_digest(lesson)
-        or _said(found) != _about(lesson)
+        or _stated_about(found) != _about(lesson)
     ):
-        edit = f"edit course/lessons/{lesson.name}.md (or its exercises and solutions) and run `attn build`"
-        problems.append(f"course/source/{name} is not what its lesson makes: {edit}")
+        edit = f"edit {lesson.shown_path} (or its exercises and solutions) and run `attn build`"
+        problems.append(f"{course.shown(found)} is not what its lesson makes: {edit}")
     if found.parent.is_dir():
         shutil.copytree(found.parent, fresh / "source" / lesson.name, dirs_exist_ok=True)
     return problems
@@ -208,7 +207,8 @@ def _check_pack(lesson: Lesson, root: Path, *, search: bool) -> list[str]:
     wrong += _search_again(lesson, found) if search else []
     problems = [f"{paths[0].relative_to(root.parent)}: {line}: run `attn build {lesson.name}`" for line in wrong]
     if paths[0].read_bytes() != paths[1].read_bytes():
-        problems.append(f"{paths[1].relative_to(root.parent)} is not the pack of course/source: run `attn build {lesson.name}`")
+        release, source = course.shown(paths[1]), course.shown(root / "source")
+        problems.append(f"{release} is not the pack of {source}: run `attn build {lesson.name}`")
     return problems
 
 
@@ -229,8 +229,9 @@ def unstated(lesson: Lesson) -> list[str]:
     """Return a line for each exercise without minutes and difficulty, if the course enforces them: `--check` would fail later."""
     if not course.settings().style.enforced:
         return []
+    where = course.shown(course_root() / "exercises" / lesson.exercises_slug)
     return [
-        f"course/exercises/{lesson.exercises_slug}: `{exercise.id}`: expected minutes and difficulty, got none. "
+        f"{where}: `{exercise.id}`: expected minutes and difficulty, got none. "
         "Add them where it is declared, for example `difficulty=2, minutes=8`."
         for exercise in lesson.in_code()
         if not exercise.stated
@@ -242,7 +243,7 @@ def wide_lines(lesson: Lesson) -> list[str]:
     problems = []
     for cell in read_lesson(lesson).cells:
         source = injected(cell) if cell.cell_type == "code" else ""
-        where = f"course/lessons/{lesson.name}.md"
+        where = lesson.shown_path
         if source != cell.source and (origin := origin_of(cell)):
             where = origin.relative_to(course.references_folder().parent).as_posix()
         for number, line in enumerate(source.splitlines(), start=1):
@@ -268,7 +269,7 @@ def _about(lesson: Lesson) -> dict[str, Any]:
     return {"kind": about.kind, "question": about.question, "needs": list(about.needs), "minutes": minutes(lesson)}
 
 
-def _said(path: Path) -> dict[str, Any]:
+def _stated_about(path: Path) -> dict[str, Any]:
     """Return the part of a notebook's metadata that `_about` writes."""
     return {name: value for name, value in _made_from(path).items() if name in ("kind", "question", "needs", "minutes")}
 
@@ -293,7 +294,8 @@ def _execute(notebook: Any, folder: Path) -> None:
         # this clone's solutions, whatever is installed
         client.execute(env={**os.environ, "PYTHONPATH": course.search_path(course_root().parent, *course.given_folders())})
     except CellExecutionError as error:
-        said = f"{folder.name}: a cell of the lesson fails. Correct it in course/lessons/{folder.name}.md."
+        text = course.shown(course_root() / "lessons" / f"{folder.name}.md")
+        said = f"{folder.name}: a cell of the lesson fails. Correct it in {text}."
         raise CourseError(f"{said}\n{error}") from None
     notebook.metadata.pop("widgets", None)  # random ids, which nbclient needs while a widget draws but a reader doesn't
     language = notebook.metadata["language_info"]

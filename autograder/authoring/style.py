@@ -22,7 +22,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from autograder.authoring import sitting_limits
-from autograder.authoring.course import Lesson, course_root, settings
+from autograder.authoring.course import Lesson, course_root, settings, shown
 from autograder.authoring.sitting_limits import Miss
 from autograder.authoring.workload import HEADING
 from autograder.judging.exercise import Prediction
@@ -203,7 +203,8 @@ def _symbols(parts: list[Part], text: str) -> Iterator[Miss]:
             for letter in _letters(formula[0]):
                 if letter not in known and letter not in told:
                     told.add(letter)
-                    says = f"${letter}$ is not in course/glossary.toml: add it, or say <!-- local symbols: {letter} -->"
+                    where = shown(course_root() / "glossary.toml")
+                    says = f"${letter}$ is not in {where}: add it, or say <!-- local symbols: {letter} -->"
                     yield Miss("symbol", _line(part, formula.start()), says)
 
 

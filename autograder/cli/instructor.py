@@ -84,7 +84,7 @@ _LIMITS = (
 
 
 def _limits(parser: argparse.ArgumentParser) -> None:
-    from autograder.sandbox.limits import Limits
+    from autograder.sandbox.submission_limits import Limits
 
     group = parser.add_argument_group("limits of a submission")
     for option, name, unit, size, text in _LIMITS:
@@ -95,7 +95,7 @@ def _limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _chosen_limits(arguments: argparse.Namespace) -> Any:
-    from autograder.sandbox.limits import Limits
+    from autograder.sandbox.submission_limits import Limits
 
     chosen = {}
     for option, name, _, size, _ in _LIMITS:
@@ -119,7 +119,7 @@ def _collect(arguments: argparse.Namespace) -> int:
     refused = {each.path: each.reason for each in found.refused}
     if arguments.json:
         taken = {"taken": sorted(found.taken), "scripts": sorted(found.scripts), "unchanged": sorted(found.unchanged)}
-        print(json.dumps({**taken, "remarks": found.remarks, "refused": refused}))
+        print(json.dumps({**taken, "remarks": [str(remark) for remark in found.remarks], "refused": refused}))
     else:
         print("\n".join([*collect.told(found), f"{name}: {collect.summary(found)}"]))
     return 0 if (found.taken or found.scripts or found.unchanged) and not refused else 1

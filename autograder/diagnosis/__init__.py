@@ -1,7 +1,6 @@
 """Explain a wrong answer to the learner: find the mistake behind a verdict and put it into words.
 
-In: an exercise's record and the judged cases. Out: a `Diagnosis`, a `Report`, HTML or text. May import `packs`, `mutants`,
-`judging` and itself.
+In: an exercise's record and the judged cases. Out: a `Diagnosis`, a `Report`, HTML or text.
 
 `attempt` takes an answer to its verdict in one step. `diagnose` finds the explanation, and each of these modules proposes one:
 `from_checks` (what the checks themselves prove), `known_mistakes` (listed mistakes and mutants), `partial_matches` (a separate

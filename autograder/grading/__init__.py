@@ -4,5 +4,5 @@ In: submitted notebooks and the release. Out: nbgrader's gradebook, feedback pag
 uploads. `grade` grades a class: `rehearsal` first tries the lesson itself, `workers` decides where each submission is marked
 (`marking`), `write_results` writes the outcome (its rows through `gradebook`), and `ledger` remembers it. `grades` says what
 each submission is worth today (`roster`: who has more time), `reports` presents the results, and `trials` tests the grader
-itself. May import everything below it: `sandbox`, `authoring`, `diagnosis`, `notebooks`, `judging`.
+itself.
 """

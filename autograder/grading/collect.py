@@ -79,6 +79,17 @@ class Hit:
         return self.name.lower().endswith(".ipynb") and not self.other
 
 
+@dataclass(frozen=True)
+class Remark:
+    """What the instructor should know about a student's submission."""
+
+    student: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.student}: {self.text}"
+
+
 @dataclass
 class Intake:
     """The result of a collection: notebooks by student, remarks, and a refusal for each other file.
@@ -94,7 +105,7 @@ class Intake:
     beside: dict[str, list[Hit]] = field(default_factory=dict)
     late: dict[str, bool] = field(default_factory=dict)  # whether the platform marked the student as late
     people: dict[str, tuple[str, str]] = field(default_factory=dict)  # full name and the platform's id
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
 
 
@@ -174,7 +185,7 @@ def told(intake: Intake) -> list[str]:
     """Return the lines to print about a collection, a bounded number per student so no one's lines bury the others'."""
     lines: dict[str, list[str]] = {}
     for remark in intake.remarks:
-        lines.setdefault(remark.partition(":")[0], []).append(remark)
+        lines.setdefault(remark.student, []).append(str(remark))
     for each in intake.refused:
         lines.setdefault(_whose(each.path.partition("/")[0]), []).append(f"✗ {each.path}: {each.reason}")
     return [line for each in lines.values() for line in bounded(each)]
@@ -195,7 +206,7 @@ def _refuse(intake: Intake, hits: list[Hit]) -> None:
     """Report what a student without a notebook handed in instead. A script may still be read."""
     if scripts := [hit.file.path for hit in hits if hit.name.lower().endswith(TEXTS)]:
         intake.scripts.append(hits[0].student)
-        intake.remarks.append(f"{hits[0].student}: no notebook, but {scripts[0]}: `attn grade` reads what it can of it")
+        intake.remarks.append(Remark(hits[0].student, f"no notebook, but {scripts[0]}: `attn grade` reads what it can of it"))
         return
     for hit in hits:
         instead = in_place_of_a_file(hit.name)
@@ -278,9 +289,11 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
     intake.taken[last.student] = last
     if earlier:
         others = ", ".join(hit.file.path for hit in earlier)
-        intake.remarks.append(f"{last.student}: {len(hits)} submissions, the later is taken: {last.file.path} (not {others})")
+        intake.remarks.append(
+            Remark(last.student, f"{len(hits)} submissions, the later is taken: {last.file.path} (not {others})")
+        )
     if last.late:
-        intake.remarks.append(f"{last.student}: marked late by the platform: {last.file.path}")
+        intake.remarks.append(Remark(last.student, f"marked late by the platform: {last.file.path}"))
 
 
 def _shared_names(items: Sequence[File | Refused]) -> set[str]:
@@ -368,9 +381,9 @@ def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool
         elif student in intake.scripts:
             script = next(path for path in paths if path.lower().endswith(TEXTS))
             intake.refused.append(Refused(script, f"{student} has a submission already: --force replaces it"))
-            intake.remarks = [each for each in intake.remarks if each.partition(":")[0] != student]
+            intake.remarks = [each for each in intake.remarks if each.student != student]
         intake.scripts = [each for each in intake.scripts if each != student]
-    intake.remarks = [each for each in intake.remarks if each.partition(":")[0] not in intake.unchanged]
+    intake.remarks = [each for each in intake.remarks if each.student not in intake.unchanged]
 
 
 def _name_strangers(intake: Intake, roster: Roster) -> None:
@@ -382,7 +395,7 @@ def _name_strangers(intake: Intake, roster: Roster) -> None:
         name = intake.people.get(student, ("", ""))[0]
         shared = names[folded_name(name)] if name else 0
         why = f"your class list has {shared} students called {name}" if shared > 1 else "not on your class list"
-        intake.remarks.append(f"{student}: {why}. Write {student} there as the id of the right one, then collect again")
+        intake.remarks.append(Remark(student, f"{why}. Write {student} there as the id of the right one, then collect again"))
 
 
 def _is_there(folder: Path, files: Mapping[str, bytes], time: datetime, clock: ZoneInfo | None) -> bool:

@@ -28,7 +28,7 @@ from autograder.grading.workers import Workers
 from autograder.grading.write_results import DryWriter, Writer, page_for, place
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import is_answer, is_grade
-from autograder.sandbox.limits import Limits
+from autograder.sandbox.submission_limits import Limits
 
 BATCH = 16  # outcomes per commit, because each commit is slow on a disk
 Progress = Callable[[StudentRow, int, int], None]

@@ -2,5 +2,5 @@
 
 In: the pages of `attn book`, the released notebooks and packs, a copy of Pyodide. Out: a folder that any web server can
 serve. `session` and `needed_cells` run in the browser and use only the standard library and the engine; `static/` holds the
-page's scripts. May import `workspace`, `authoring` and what is below them.
+page's scripts.
 """

@@ -11,8 +11,10 @@ of its limit from the purse. If the loan is too small, the submission is run aga
 has been marked. The purse therefore decides only the order, and never how much time a submission gets in the end.
 """
 
+import contextlib
 import math
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autograder.sandbox import clock
@@ -96,6 +98,15 @@ class Purse:
             lent = min(limit_s - own, self.left_s / SHARE)
             self.left_s -= lent
         return Budget(own + lent, lent_s=lent)
+
+    @contextlib.contextmanager
+    def loan(self, limit_s: float) -> Iterator[Budget]:
+        """Lend a budget of at most `limit_s` seconds for the block, and take back what is unused even if the block raises."""
+        budget = self.lend(limit_s)
+        try:
+            yield budget
+        finally:
+            self.take_back(budget)
 
     def take_back(self, budget: Budget) -> None:
         """Return the unused part of the loan in `budget`."""

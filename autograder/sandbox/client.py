@@ -15,9 +15,9 @@ from dataclasses import asdict
 from pathlib import PurePosixPath
 
 from autograder.sandbox.budget import Budget
-from autograder.sandbox.limits import Limits
 from autograder.sandbox.process import Host
 from autograder.sandbox.run_submission import Cell, Submission
+from autograder.sandbox.submission_limits import Limits
 from autograder.sandbox.wire import WireError
 
 

@@ -4,8 +4,8 @@ import functools
 from dataclasses import asdict, dataclass
 
 from autograder.sandbox import launch
-from autograder.sandbox.limits import Limits
 from autograder.sandbox.process import Host, SandboxUnavailable
+from autograder.sandbox.submission_limits import Limits
 
 
 @dataclass(frozen=True)

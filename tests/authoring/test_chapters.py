@@ -366,6 +366,31 @@ def test_a_link_to_another_lessons_text_leads_to_its_notebook(two_chapters: Path
     )
 
 
+def test_messages_name_the_files_of_a_course_whose_folder_has_another_name(
+    two_chapters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = two_chapters.rename(two_chapters.parent / "lectures")
+    monkeypatch.setenv("ATTN_COURSE", str(other))
+    course.course_root.cache_clear()
+    path = other / "lessons" / "01b_more.md"
+    path.write_text(path.read_text().replace("### Exercise", "[x](05_none.md) $\\zeta$\n\n### Exercise").replace("[01]", "[07]"))
+    lesson = find_lesson("01b")
+    wide = other / "lessons" / "01_first.md"
+    wide.write_text(
+        wide.read_text().replace("```{code-cell}", "```{code-cell}\n" + "wide" * 23 + " = 0\n```\n\n```{code-cell}", 1)
+    )
+    said = [
+        *lesson_links.broken_links(lesson, lessons()),
+        *lesson_links.wrong_needs(lesson, lessons()),
+        *make_release.wide_lines(find_lesson("01")),
+    ]
+    assert [line.partition(":")[0].partition(",")[0] for line in said] == [
+        "lectures/lessons/01b_more.md",
+        "lectures/lessons/01b_more.md",
+        "lectures/lessons/01_first.md",
+    ]
+
+
 @pytest.mark.parametrize(
     ("needs", "problem"),
     [

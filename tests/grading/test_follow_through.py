@@ -21,7 +21,7 @@ from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.scopes import calls
 from autograder.packs import make_pack
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.limits import Limits
+from autograder.sandbox.submission_limits import Limits
 from autograder.sandbox.tiers import choose_tier
 
 

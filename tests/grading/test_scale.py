@@ -24,7 +24,7 @@ from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking.scheme import read_release
 from autograder.grading.trials import course_copy, demo
-from autograder.sandbox.limits import Limits
+from autograder.sandbox.submission_limits import Limits
 from autograder.sandbox.tiers import available_tiers
 
 pytestmark = [

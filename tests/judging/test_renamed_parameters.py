@@ -92,6 +92,10 @@ def test_the_grade_agrees_and_says_so(record: ExerciseRecord, sandbox: Sandbox) 
     said = decide_marks.renamed(record, "def less(a: float, b) -> float:\n    return a - b")
     assert said == "less was called by position, since its parameters are a, b where the lesson has x, y"
     assert decide_marks.renamed(record, "def less(x, y):\n    return x - y") is None
+    annotated = 'def less(x: Float[Tensor, "n d"], y: dict[str, "int, or so"]) -> float:\n    return x - y'
+    assert decide_marks.renamed(record, annotated) is None, "commas in annotations separate no parameters"
+    said = decide_marks.renamed(record, annotated.replace("(x:", "(a:"))
+    assert said == "less was called by position, since its parameters are a, y where the lesson has x, y"
     assert decide_marks.renamed(record, "def less(*given):\n    return 1") is None
 
 

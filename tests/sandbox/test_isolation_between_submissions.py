@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +17,14 @@ import pytest
 from autograder.cli.instructor_output import print_class
 from autograder.grading.grade import grade_assignment
 from autograder.grading.ledger import ClassReport, StudentRow
+from autograder.grading.marking import mark_submission
 from autograder.judging.observation import Probe
 from autograder.judging.values import encode
 from autograder.sandbox import launch
-from autograder.sandbox.budget import OWN_S, PURSE_S, Purse
+from autograder.sandbox.budget import OWN_S, PURSE_S, Budget, Purse
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.limits import Limits
 from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.submission_limits import Limits
 from autograder.sandbox.tiers import available_tiers
 from autograder.workspace import doctor
 from tests import armed, hostile_class
@@ -245,3 +248,18 @@ def test_the_doctor_says_where_bubblewrap_cannot_count_files(
     finding = doctor.sandbox()
     assert finding.status == status
     assert ("number of files" in finding.said) == bool(shared)
+
+
+def test_a_loan_goes_back_if_marking_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    purse = Purse(PURSE_S)
+
+    def clash(scheme: Any, sandbox: Any, handed: Any, budget: Budget, *_: Any, **__: Any) -> None:
+        assert purse.left_s < PURSE_S
+        budget.spend(OWN_S + 1.0)
+        raise SystemError
+
+    monkeypatch.setattr(mark_submission, "_mark", clash)
+    scheme: Any = SimpleNamespace(limits=Limits())
+    with pytest.raises(SystemError):
+        mark_submission.mark(scheme, None, b"", purse)  # type: ignore[arg-type]  # nothing runs
+    assert purse.left_s == PURSE_S - 1.0

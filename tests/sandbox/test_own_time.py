@@ -24,9 +24,9 @@ from autograder.sandbox import budget as budgets
 from autograder.sandbox import process
 from autograder.sandbox.budget import Budget
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.limits import Limits
 from autograder.sandbox.own_time import OwnTime
 from autograder.sandbox.run_submission import Cell, Question
+from autograder.sandbox.submission_limits import Limits
 from autograder.sandbox.tiers import available_tiers
 from tests import hostile_class
 

@@ -28,9 +28,9 @@ from autograder.sandbox import codec, launch, process, refusals, untrusted
 from autograder.sandbox.client import Sandbox
 from autograder.sandbox.inside import confine
 from autograder.sandbox.inside.worker import Worker
-from autograder.sandbox.limits import Limits
 from autograder.sandbox.process import SandboxUnavailable
 from autograder.sandbox.run_submission import Cell
+from autograder.sandbox.submission_limits import Limits
 from autograder.sandbox.tiers import Tier, available_tiers, choose_tier
 
 ROOT = Path(launch.PACKAGE).parent

@@ -77,20 +77,19 @@ class Verdict:
         return hidden.report(result.exercise, found)
 
 
-def on_hidden(
-    scheme: MarkScheme, submission: Submission, visible: Mapping[str, AnyResult], own: Mapping[str, ExerciseRecord]
-) -> dict[str, Verdict]:
+def on_hidden(scheme: MarkScheme, submission: Submission, visible: Mapping[str, AnyResult]) -> dict[str, Verdict]:
     """Return the verdict on each exercise. Hidden probes give the score; visible ones are shown if they failed too.
 
-    The score comes from `own`, the student's records. An answer that fails only there is also asked the class's questions,
+    The score comes from `scheme.own`, the student's records. An answer that fails only there is also asked the class's questions,
     because only for those inputs the outcome of each listed mistake is known.
     """
     unsettled = {name: result for name, result in visible.items() if isinstance(result, Result) and not _settled(result)}
-    asked = {name: own.get(name, scheme.hidden.in_code[name]) for name in unsettled}
+    asked = {name: scheme.own.get(name, scheme.hidden.in_code[name]) for name in unsettled}
     seen = submission.observe_all([question(record) for record in asked.values()], apart=True)
     found = {name: Verdict(result) for name, result in visible.items()}
     results = {name: judged_hidden(record, seen[name]) for name, record in asked.items()}
-    unexplained = [name for name, result in results.items() if name in own and unsettled[name].passed and not _explained(result)]
+    alone = [name for name in results if name in scheme.own and unsettled[name].passed]
+    unexplained = [name for name in alone if not _needs_no_more(results[name])]
     common = {name: scheme.hidden.in_code[name] for name in unexplained if not submission.budget.spent}
     seen = submission.observe_all([question(record) for record in common.values()], apart=True)
     for name, result in results.items():
@@ -116,11 +115,24 @@ def renamed(record: ExerciseRecord, source: str) -> str | None:
     """
     found = re.search(rf"^def[ \t]+{re.escape(record.id)}[ \t]*\(([^()=]*)\)", source, re.MULTILINE)
     asked = list(record.cases[0].probe.inputs.items()) if found and record.cases else []
-    theirs = [part.partition(":")[0].strip() for part in found[1].split(",")] if found else []
+    theirs = _parameters(found[1]) if found else []
     if len(theirs) != len(asked) or theirs == asked or not all(name.isidentifier() for name in theirs):
         return None
     theirs_said, ours_said = ", ".join(theirs), ", ".join(asked)
     return f"{record.id} was called by position, since its parameters are {theirs_said} where the lesson has {ours_said}"
+
+
+def _parameters(signature: str) -> list[str]:
+    """Return the names of the parameters, without annotations, whose commas may stand in brackets or quotes.
+
+    >>> _parameters('Q: Float[Tensor, "n d"], K')
+    ['Q', 'K']
+    """
+    plain, depth = "", 0
+    for each in re.findall(r"\"[^\"]*\"|'[^']*'|.", signature, re.DOTALL):
+        depth += (each in "[{") - (each in "]}")
+        plain += "" if depth else each
+    return [part.partition(":")[0].strip() for part in plain.split(",")]
 
 
 def lacks_module(visible: AnyResult) -> bool:
@@ -135,7 +147,7 @@ def _settled(visible: Result) -> bool:
     return ended and visible.score == 0
 
 
-def _explained(result: Result) -> bool:
+def _needs_no_more(result: Result) -> bool:
     """Return whether further questions would say nothing more: the answer is right, or it doesn't finish."""
     return result.passed or (result.failure is not None and result.failure.kind in ("timeout", "crashed"))
 

@@ -5,6 +5,7 @@ with expected values that never leave this process, and score and panel become t
 notebook as nbgrader's autograder would have left it, so nbgrader's formgrader, feedback and exporters keep working.
 """
 
+import contextlib
 import copy
 import math
 import re
@@ -83,21 +84,22 @@ def mark(
     what was `fixed`.
     """
     handed = Handed(handed) if isinstance(handed, bytes) else handed
+    limit_s = scheme.limits.budget_s
     try:
-        return _mark(scheme, sandbox, handed, purse, fixed or Fixed(), final=final)
+        with contextlib.nullcontext(Budget(limit_s)) if purse is None else purse.loan(limit_s) as budget:
+            return _mark(scheme, sandbox, handed, budget, fixed or Fixed(), final=final)
     finally:
         read_submission.forget()
         fingerprint.forget()
 
 
-def _mark(scheme: MarkScheme, sandbox: Sandbox, handed: Handed, purse: Purse | None, fixed: "Fixed", *, final: bool) -> Marked:
+def _mark(scheme: MarkScheme, sandbox: Sandbox, handed: Handed, budget: Budget, fixed: "Fixed", *, final: bool) -> Marked:
     scheme = replace(scheme, own=handed.hidden)
     began = time.thread_time()
     sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
     cells, told = handed.cells()  # the learner sees `told` too
     ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
     files = handed.modules()
-    budget = Budget(scheme.limits.budget_s) if purse is None else purse.lend(scheme.limits.budget_s)
     whole_s = budget.left_s
     reading = read_in_child.Seconds(read_in_child.READ_S, budget)
     flags = read_submission.read_ahead(cells, ours, [text_of(data) for data in files.values()], reading)
@@ -148,8 +150,6 @@ def _mark(scheme: MarkScheme, sandbox: Sandbox, handed: Handed, purse: Purse | N
             "machine is not counted"
         )
     marked.seconds = whole_s - budget.left_s + time.thread_time() - began
-    if purse is not None:
-        purse.take_back(budget)
     marked.notes = list(dict.fromkeys(marked.notes))
     marked.flags = list(dict.fromkeys([*marked.notes, *marked.flags]))
     return marked
@@ -232,7 +232,7 @@ def _run_and_mark(
                     return
                 fixed.shown, fixed.visible = shown, visible
                 fixed.notes = [f"a cell {_ENDS[status]}" for _, status in shown.values() if status in _ENDS]
-            found = decide_marks.on_hidden(scheme, submission, fixed.visible, scheme.own)
+            found = decide_marks.on_hidden(scheme, submission, fixed.visible)
         fixed.refused.update(submission.refused)
         if again():
             return

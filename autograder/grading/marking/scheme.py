@@ -24,7 +24,7 @@ from autograder.judging.records import ExerciseRecord
 from autograder.notebooks.roles import exercise_of, grade_id, is_answer
 from autograder.packs import make_pack, pack_file
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.limits import Limits
+from autograder.sandbox.submission_limits import Limits
 
 SECRET_FILE = ".secret"
 MIN_SECRET = 32
