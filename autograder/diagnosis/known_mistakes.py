@@ -39,9 +39,13 @@ def listed_matches(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[
     if one_number(exercise):
         tolerance = Tolerance(min(tolerance.rtol, NUMBER.rtol), min(tolerance.atol, NUMBER.atol))
     for known in exercise.known:
-        programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
-        if any(_explains(name, cases, tolerance) for name in programs):
+        if any(_explains(name, cases, tolerance) for name in _programs_of(known, cases)):
             yield known
+
+
+def _programs_of(known: Known, cases: Sequence[Case]) -> list[str]:
+    """Return the names of the programs with this mistake that differ from a right answer in some case: `id`, `id#1`, …."""
+    return list(dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id))
 
 
 def one_number(exercise: ExerciseRecord) -> bool:
@@ -213,21 +217,22 @@ def worth(value: object) -> float:
 
 def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Match two mistakes that each explain some of the failing cases, while no other case contradicts either."""
-    shown = (
-        (known, {i for i, case in enumerate(cases) if _shows(known.id, case, exercise.tolerance)}) for known in exercise.known
-    )
-    useful = [(known, hit) for known, hit in shown if hit]
+    shown = [
+        (known, name, {i for i, case in enumerate(cases) if _shows(name, case, exercise.tolerance)})
+        for known in exercise.known
+        for name in _programs_of(known, cases)
+    ]
+    useful = [(known, name, hit) for known, name, hit in shown if hit]
     failing = {i for i, (_, result) in enumerate(cases) if not result.passed}
-    fits = []
-    for (one, hit_one), (two, hit_two) in itertools.combinations(useful, 2):
-        touched = {i for i, (record, _) in enumerate(cases) if one.id in record.mistakes or two.id in record.mistakes}
-        if hit_one | hit_two == failing == touched:
-            fits.append((one, two))
-    if len(fits) != 1:
+    fits: list[tuple[tuple[Known, Known], bool]] = []  # two mistakes, and whether no case shows both
+    for (first, name_1, hit_1), (second, name_2, hit_2) in itertools.combinations(useful, 2):
+        touched = {i for i, (record, _) in enumerate(cases) if name_1 in record.mistakes or name_2 in record.mistakes}
+        if first is not second and hit_1 | hit_2 == failing == touched:
+            both = any(name_1 in record.mistakes and name_2 in record.mistakes for record, _ in cases)
+            fits.append(((first, second), not both))
+    if not fits or any(pair != fits[0][0] for pair, _ in fits):
         return None
-    one, two = fits[0]
-    apart = not any(one.id in record.mistakes and two.id in record.mistakes for record, _ in cases)
-    return named(cases, one, two, certain=apart)
+    return named(cases, *fits[0][0], certain=all(apart for _, apart in fits))
 
 
 def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
@@ -238,7 +243,8 @@ def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | N
     failing = sum(not result.passed for _, result in cases)
 
     def explained(known: Known) -> int:
-        return sum(_own_exception([case], known) for case in cases if _shows(known.id, case, exercise.tolerance))
+        shown = ((case for case in cases if _shows(name, case, exercise.tolerance)) for name in _programs_of(known, cases))
+        return max((sum(_own_exception([case], known) for case in of_program) for of_program in shown), default=0)
 
     best = max(exercise.known, key=explained, default=None)
     return named(cases, best, certain=False) if best is not None and 2 * explained(best) > failing else None
