@@ -87,6 +87,47 @@ class Report:
         return "+".join(known.id for known in self.known) or None
 
 
+@dataclass(frozen=True)
+class ExerciseRow:
+    """How far a learner is with one exercise: the state of its last check, and the `mistake` that it named ("You …"), if any."""
+
+    id: str
+    title: str
+    score: float
+    points: float
+    status: str  # as in `Report`
+    attempts: int
+    mistake: str | None
+
+
+@dataclass(frozen=True)
+class QuestionRow:
+    """A question in words, and whether it is answered. `title` is the heading above it, and `link` leads to its cell."""
+
+    id: str
+    title: str
+    link: str
+    points: float
+    answered: bool
+
+
+@dataclass(frozen=True)
+class LessonRow:
+    """How far a learner is with one lesson. `question` and `minutes` describe the lesson, and `needs` lists earlier lessons."""
+
+    lesson: str
+    title: str
+    workshop: bool
+    needs: tuple[str, ...]
+    question: str
+    minutes: int | None
+    score: float
+    points: float
+    done: bool
+    exercises: tuple[ExerciseRow, ...]
+    questions: tuple[QuestionRow, ...]
+
+
 def effort(exercise: AnyExercise | AnyRecord) -> str:
     """Say how hard an exercise is, how long it takes and what kind it is.
 
