@@ -160,7 +160,7 @@ def _made(result: AnyResult) -> Report:
     record, case = result.worst
     mismatch = case.mismatch
     assert mismatch is not None
-    said = _say(result, mismatch)
+    said = _explanation(result, mismatch)
     detail, codes = _detail(case.name, mismatch, result), _are_codes(mismatch, exercise)
     if codes and said.known and (meant := meaning(exercise)) is not None:
         detail = f"{next_step(meant)} {detail}".strip()  # if no mistake is named, the advice already says what the numbers mean
@@ -233,11 +233,11 @@ UNKNOWN = fact("report.unknown")
 SENTENCED = ("shape", "dtype", "finite", "properties", "gradients", "inputs unchanged")  # their mismatches explain themselves
 
 
-def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
+def _explanation(result: Result, mismatch: Mismatch) -> Diagnosis:
     """Return the explanation that was found, or what the failed check itself says."""
     if result.below is not None:
         first = Remark(fact("report.below", name=result.exercise.id, below=result.below))
-        then = _say(replace(result, below=None), mismatch)
+        then = _explanation(replace(result, below=None), mismatch)
         seen = () if _is_unknown(then) else (Quoted("quoted.below", then.findings),)
         return Diagnosis((first, *seen))
     found = result.diagnosis
