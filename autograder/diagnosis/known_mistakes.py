@@ -64,9 +64,9 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
     pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
     if not pairs or one_number(exercise):  # many pairs reach one number by accident, so two mistakes would be the wrong story
         return None
-    seen = [fingerprint(result.observation) for _, result in cases]
+    fingerprints = [fingerprint(result.observation) for _, result in cases]
     tolerance = _exact(cases, exercise.tolerance)
-    matching = [name for name in pairs if _pair_explains(name, cases, seen, tolerance)]
+    matching = [name for name in pairs if _pair_explains(name, cases, fingerprints, tolerance)]
     if not matching:
         return None
     both = [set(_parts(name)) for name in matching]
@@ -78,13 +78,13 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
         return named(cases, *(by_id[name] for name in first), certain=False)
     shared = [by_id[name] for name in first if name in common]  # in all of the pairs, so certain; the others are alternatives
     others = [by_id[name] for name in dict.fromkeys(name for pair in matching for name in _parts(pair)) if name not in common]
-    found = named(cases, *shared)
-    if not found.certain:
-        return found
-    (matched,) = found.findings
+    diagnosis = named(cases, *shared)
+    if not diagnosis.certain:
+        return diagnosis
+    (matched,) = diagnosis.findings
     assert isinstance(matched, Matched)
     beside = replace(matched, more=True) if len(others) > MOST_OTHERS else replace(matched, either=tuple(others))
-    return replace(found, findings=(beside,))
+    return replace(diagnosis, findings=(beside,))
 
 
 def _parts(pair: str) -> list[str]:
@@ -117,7 +117,7 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
     names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != single]
     if not names or (one_number(exercise) and not single) or _all_raise(cases):
         return None
-    fits, shown = np.ones(len(names), bool), np.zeros(len(names), bool)
+    fits, shows = np.ones(len(names), bool), np.zeros(len(names), bool)
     tolerance, lost = _exact(cases, exercise.tolerance), np.full(LENGTH, np.nan, np.float32)
     for record, result in cases:
         numbers = fingerprint(result.observation)
@@ -126,19 +126,19 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
         same = np.zeros(len(names), bool) if numbers is None else alike_each(rows, numbers, tolerance)
         fails = result.observation.failure is not None
         fits &= np.where(there, same, fails or not record.near)  # where the program raises, the answer has to raise too
-        shown |= there & _wrong_in_value(result)
+        shows |= there & _wrong_in_value(result)
     by_id: dict[str, Known | NearSlip] = {known.id: known for known in exercise.known}
     by_id |= {slip.id: slip for slip in exercise.near}
     if _only_lost(cases, exercise.tolerance):
         fits &= [not any(_is_of_result(by_id[part]) for part in name.split(PAIR)) for name in names]
-    found = np.flatnonzero(fits & shown)
-    if len(found) == 0:
+    fitting = np.flatnonzero(fits & shows)
+    if len(fitting) == 0:
         return None
-    left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # common slips are stored first, after fewer tries
-    if left < LIKELY:
+    bits_left = evidence(cases) - math.log2(int(fitting[0]) + len(names) / 8)  # common slips are stored first, after fewer tries
+    if bits_left < LIKELY:
         return None
-    sure = left >= SURE and not exercise.behaviour  # what is judged of a design is coarse: many a program does the same
-    parts = names[found[0]].split(PAIR)
+    sure = bits_left >= SURE and not exercise.behaviour  # what is judged of a design is coarse: many a program does the same
+    parts = names[fitting[0]].split(PAIR)
     if not sure and any(part.startswith(UNLISTED) for part in parts):
         return None  # such guesses are seldom right; the line where the numbers become wrong says more
     return named(cases, *(by_id[part] for part in parts), certain=sure)
