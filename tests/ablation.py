@@ -86,7 +86,7 @@ STAGES = (
     Stage("what the checks prove", diagnose, "diagnose_from_checks"),
     Stage("a wrong wrapping", diagnose, "unwrapped"),
     Stage("names that the learner cannot see", attempt, "_unseen"),
-    Stage("one change for two slips", attempt, "_is_a_story"),
+    Stage("one change for two slips", attempt, "_names_an_unlisted_pair"),
     Stage("repair", attempt, "mend"),
     Stage("repair: what puts something in", search, "changes", nothing=_only_operators),
     Stage("repair: the first wrong step", search, "first_departures", nothing=lambda *args: (None, [])),

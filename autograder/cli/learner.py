@@ -122,7 +122,7 @@ def _status(arguments: argparse.Namespace) -> int:
     lesson = workspace.find(folder, arguments.lesson) if arguments.lesson else None
     rows = standing.status(folder, only=(lesson,) if lesson else None)
     if arguments.json:
-        _put(rows)
+        _put([dataclasses.asdict(row) for row in rows])
     elif lesson:
         later = lesson_names.next_core(workspace.names(folder), lesson)
         print_lesson(rows[0], later=later)
@@ -153,7 +153,7 @@ def _check(arguments: argparse.Namespace) -> int:
         _put([dataclasses.asdict(one) for one in checked])
     else:
         whole = [lesson for lesson, only in wanted if only is None]
-        words = [{**one, "lesson": lesson} for lesson in whole for one in standing.questions(folder, lesson)]
+        words = [(lesson, question) for lesson in whole for question in standing.questions(folder, lesson)]
         print_checked(checked, words, _steps(folder, checked))
     return 0 if all(one.status == "pass" for one in checked) and not problems else 1
 

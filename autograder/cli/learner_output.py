@@ -1,9 +1,9 @@
 """Print for learners: coloured on a terminal, plain elsewhere, with symbols and words that say the same as the colours."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,6 +14,7 @@ from autograder.notebooks.lesson_names import label_of
 from autograder.workspace.standing import begun, core_path_first
 
 if TYPE_CHECKING:
+    from autograder.diagnosis.explain import ExerciseRow, LessonRow, QuestionRow
     from autograder.workspace.doctor import Finding
     from autograder.workspace.in_cells.choose_hint import Hint
     from autograder.workspace.rerun import Checked
@@ -31,57 +32,57 @@ def console_for(width: int = 100) -> Console:
     return console if console.is_terminal else Console(width=width, highlight=False)
 
 
-def print_status(rows: Sequence[Mapping[str, Any]], *, every: bool = False) -> None:
+def print_status(rows: Sequence["LessonRow"], *, every: bool = False) -> None:
     """Print the progress: a bar overall and for each lesson, and the exercises of the lessons begun (or of `every` lesson)."""
     console = console_for()
-    score, points = (sum(row[key] for row in rows) for key in ("score", "points"))
+    score, points = sum(row.score for row in rows), sum(row.points for row in rows)
     console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points by checks in {len(rows)} lessons"))
-    core = [row for row in rows if not row["workshop"]]
+    core = [row for row in rows if not row.workshop]
     if len(core) < len(rows):
-        said = f"{sum(row['done'] for row in core)} of {len(core)} lessons of the core path done"
+        said = f"{sum(row.done for row in core)} of {len(core)} lessons of the core path done"
         console.print(f"{said}; the workshops, indented, are yours to choose")
     console.print()
-    width = max((len(row["title"]) + (3 if row["workshop"] else 0) for row in rows), default=0)
+    width = max((len(row.title) + (3 if row.workshop else 0) for row in rows), default=0)
     for row in rows:
         status = _lesson_status(row)
-        indent, columns, style = ("  ", width - 3, "") if row["workshop"] else ("", width, "bold")
-        title = f"{row['title']:<{columns}}"
-        head = Text.assemble(indent, (SYMBOL[status], COLOUR[status]), f" {label_of(row['lesson'])} ", (title, style), " ")
-        needs = f" · needs {', '.join(row['needs'])}" if row["needs"] else ""
-        console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}{needs}")
+        indent, columns, style = ("  ", width - 3, "") if row.workshop else ("", width, "bold")
+        title = f"{row.title:<{columns}}"
+        head = Text.assemble(indent, (SYMBOL[status], COLOUR[status]), f" {label_of(row.lesson)} ", (title, style), " ")
+        needs = f" · needs {', '.join(row.needs)}" if row.needs else ""
+        console.print(head, _bar(row.score, row.points, BAR // 2), f" {row.score:g} / {row.points:g}{needs}")
         if every or status == "part":
-            for line in [*map(_exercise, row["exercises"]), *map(_question, row["questions"])]:
+            for line in [*map(_exercise, row.exercises), *map(_question, row.questions)]:
                 console.print(Padding.indent(line, 5))
-            if status == "part" and (said := open_words(row["questions"])):
+            if status == "part" and (said := open_words(row.questions)):
                 console.print(f"     {said}.")
     _next(console, rows)
 
 
-def print_lesson(row: Mapping[str, Any], *, later: str | None = None) -> None:
+def print_lesson(row: "LessonRow", *, later: str | None = None) -> None:
     """Print one lesson: each exercise with title, points and number of checks, and each question in words.
 
     `later` is the next core notebook, which is suggested once this one is done.
     """
     console = console_for()
     status = _lesson_status(row)
-    head = Text.assemble((SYMBOL[status], COLOUR[status]), f" {label_of(row['lesson'])} ", (row["title"], "bold"))
-    console.print(head, _bar(row["score"], row["points"], BAR // 2), f" {row['score']:g} / {row['points']:g}")
-    for exercise in row["exercises"]:
-        tried = exercise["attempts"]
+    head = Text.assemble((SYMBOL[status], COLOUR[status]), f" {label_of(row.lesson)} ", (row.title, "bold"))
+    console.print(head, _bar(row.score, row.points, BAR // 2), f" {row.score:g} / {row.points:g}")
+    for exercise in row.exercises:
+        tried = exercise.attempts
         checked = f", checked {tried} time{'' if tried == 1 else 's'}" if tried else ""
         console.print(Padding.indent(_exercise(exercise), 5))
-        said = f"       {exercise['title']}: {exercise['score']:g} / {exercise['points']:g}{checked}"
+        said = f"       {exercise.title}: {exercise.score:g} / {exercise.points:g}{checked}"
         console.print(Text(said), soft_wrap=True)
-    for question in row["questions"]:
+    for question in row.questions:
         console.print(Padding.indent(_question(question), 5))
-    if said := open_words(row["questions"]):
+    if said := open_words(row.questions):
         console.print(f"{said[:1].upper()}{said[1:]}.")
     then = f". Next: lesson {label_of(later)} (`attn lab {label_of(later)}`)." if later else ", the last one."
     _next(console, [row], f"This lesson is done{then}")
 
 
-def _lesson_status(row: Mapping[str, Any]) -> str:
-    if row["done"]:
+def _lesson_status(row: "LessonRow") -> str:
+    if row.done:
         return "pass"
     return "part" if begun(row) else "todo"
 
@@ -91,29 +92,31 @@ def _bar(score: float, points: float, width: int) -> Text:
     return Text.assemble(("█" * full, "green"), ("░" * (width - full), "bright_black"))
 
 
-def _exercise(exercise: Mapping[str, Any]) -> Text:
-    status = exercise["status"]
-    told = f" · you {plain(exercise['mistake'])}" if exercise["mistake"] and status in ("part", "fail") else ""
-    return Text.assemble((f"{SYMBOL[status]} {exercise['id']}", COLOUR[status]), told)
+def _exercise(exercise: "ExerciseRow") -> Text:
+    status = exercise.status
+    told = f" · you {plain(exercise.mistake)}" if exercise.mistake and status in ("part", "fail") else ""
+    return Text.assemble((f"{SYMBOL[status]} {exercise.id}", COLOUR[status]), told)
 
 
-def _question(question: Mapping[str, Any]) -> Text:
-    symbol, colour, word = ("noted", "pass", "answered") if question["answered"] else ("todo", "todo", "open")
-    return Text.assemble((f"{SYMBOL[symbol]} {question['id']}", COLOUR[colour]), f" · in words, {word} · {question['title']}")
+def _question(question: "QuestionRow") -> Text:
+    symbol, colour, word = ("noted", "pass", "answered") if question.answered else ("todo", "todo", "open")
+    return Text.assemble((f"{SYMBOL[symbol]} {question.id}", COLOUR[colour]), f" · in words, {word} · {question.title}")
 
 
-def _next(console: Console, rows: Sequence[Mapping[str, Any]], done: str = "All done.") -> None:
+def _next(console: Console, rows: Sequence["LessonRow"], done: str = "All done.") -> None:
     console.print("\n✓ passed   ◐ partly right   ✗ not yet   · not started   • answered in words")
     for row in core_path_first(rows):
-        left = [exercise["id"] for exercise in row["exercises"] if exercise["status"] != "pass"]
-        left += [f"the question in words {question['id']}" for question in row["questions"] if not question["answered"]]
+        left = [exercise.id for exercise in row.exercises if exercise.status != "pass"]
+        left += [f"the question in words {question.id}" for question in row.questions if not question.answered]
         if left:
-            console.print(f"Next: {left[0]} in lesson {label_of(row['lesson'])} (`attn lab`).")
+            console.print(f"Next: {left[0]} in lesson {label_of(row.lesson)} (`attn lab`).")
             return
     console.print(done)
 
 
-def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any]] = (), steps: Sequence[str] = ()) -> None:
+def print_checked(
+    checked: Sequence["Checked"], words: "Sequence[tuple[str, QuestionRow]]" = (), steps: Sequence[str] = ()
+) -> None:
     """Print each check's panel with its first line in colour, a line for all, what is next, and the open questions in `words`."""
     console = console_for()
     for one in checked:
@@ -131,8 +134,8 @@ def print_checked(checked: Sequence["Checked"], words: Sequence[Mapping[str, Any
         console.print(f"{passed} of {len(checked)} checks pass · {score:g} / {points:g} points")
     for step in filter(None, steps):
         console.print(step, soft_wrap=True)
-    if said := open_words(words):
-        where = "; ".join(f"{label_of(one['lesson'])}.{one['id']}" for one in words if not one["answered"])
+    if said := open_words(question for _, question in words):
+        where = "; ".join(f"{label_of(lesson)}.{question.id}" for lesson, question in words if not question.answered)
         console.print(f"{said}: {where}", soft_wrap=True)
 
 

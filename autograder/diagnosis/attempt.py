@@ -30,7 +30,7 @@ from autograder.mutants.source import Source, plain_slip
 MAX_PARTS = 1000
 # PyTorch imports this at the first gradient; a deadline during the import would leave it half-loaded for all later checks
 LATE = "torch.fx.experimental.symbolic_shapes"
-FAR, FAR_TIMES = 1 << 17, 8  # a result is too large with more than FAR numbers and FAR_TIMES as many as expected
+LARGE, LARGE_TIMES = 1 << 17, 8  # a result is too large with more than LARGE numbers and LARGE_TIMES as many as expected
 EVERYWHERE = {
     "np", "torch", "math", "F", "float", "int", "True", "False", "None", "not", "and", "or", "axis", "dim", "keepdims", "keepdim",
     "inf",
@@ -75,14 +75,14 @@ def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
     found = result.diagnosis
     if found is not None and found.certain and found.known:
         if not _unseen(result, answer, found):
-            said = mend(result.exercise, answer, result.cases) if _is_a_story(result.exercise, found) else None
+            said = mend(result.exercise, answer, result.cases) if _names_an_unlisted_pair(result.exercise, found) else None
             mended = said is not None and said.certain and [known.id for known in said.known] == [MENDED]
             return said if mended else found  # one change of the written code says more than two equivalent slips
         found = None  # it quotes code that the learner cannot see
     return _search(replace(result, diagnosis=found), answer) or found
 
 
-def _is_a_story(exercise: ExerciseRecord, found: Diagnosis) -> bool:
+def _names_an_unlisted_pair(exercise: ExerciseRecord, found: Diagnosis) -> bool:
     """Return whether two mistakes are named and at least one of them is a slip that nobody listed."""
     return len(found.known) > 1 and not {slip.id for slip in exercise.near}.isdisjoint(known.id for known in found.known)
 
@@ -164,7 +164,7 @@ def _is_vast(result: Result) -> bool:
 
     An array is one part, so only a list or dict has many. Comparing caches data for each length of result that occurs.
     """
-    room = max(FAR, FAR_TIMES * max((_numbers(case.expected) for case in result.exercise.cases), default=0))
+    room = max(LARGE, LARGE_TIMES * max((_numbers(case.expected) for case in result.exercise.cases), default=0))
     seen = [case.observation for case in result.cases]
     return any(_numbers(one) > room or (one.value is not None and _has_many_parts(one.value)) for one in seen)
 

@@ -87,6 +87,47 @@ class Report:
         return "+".join(known.id for known in self.known) or None
 
 
+@dataclass(frozen=True)
+class ExerciseRow:
+    """How far a learner is with one exercise: the state of its last check, and the `mistake` that it named ("You …"), if any."""
+
+    id: str
+    title: str
+    score: float
+    points: float
+    status: str  # as in `Report`
+    attempts: int
+    mistake: str | None
+
+
+@dataclass(frozen=True)
+class QuestionRow:
+    """A question in words, and whether it is answered. `title` is the heading above it, and `link` leads to its cell."""
+
+    id: str
+    title: str
+    link: str
+    points: float
+    answered: bool
+
+
+@dataclass(frozen=True)
+class LessonRow:
+    """How far a learner is with one lesson. `question` and `minutes` describe the lesson, and `needs` lists earlier lessons."""
+
+    lesson: str
+    title: str
+    workshop: bool
+    needs: tuple[str, ...]
+    question: str
+    minutes: int | None
+    score: float
+    points: float
+    done: bool
+    exercises: tuple[ExerciseRow, ...]
+    questions: tuple[QuestionRow, ...]
+
+
 def effort(exercise: AnyExercise | AnyRecord) -> str:
     """Say how hard an exercise is, how long it takes and what kind it is.
 
@@ -119,24 +160,24 @@ def _made(result: AnyResult) -> Report:
     record, case = result.worst
     mismatch = case.mismatch
     assert mismatch is not None
-    said = _say(result, mismatch)
+    diagnosis = _explanation(result, mismatch)
     detail, codes = _detail(case.name, mismatch, result), _are_codes(mismatch, exercise)
-    if codes and said.known and (meant := meaning(exercise)) is not None:
+    if codes and diagnosis.known and (meant := meaning(exercise)) is not None:
         detail = f"{next_step(meant)} {detail}".strip()  # if no mistake is named, the advice already says what the numbers mean
     return _report(
         result,
         "part" if result.score > 0 else "fail",
-        headline_of(said),
-        advice_of(said),
+        headline_of(diagnosis),
+        advice_of(diagnosis),
         detail,
         grids=_grids(mismatch)[: 2 if codes else 3],
         snippet=snippet(exercise.id, case.name, record.probe.inputs),
         checks=_checks(mismatch, exercise, record),
         hints=exercise.hints,
-        known=said.known if said.certain else (),
-        change=change_of(said),
-        unknown=_is_unknown(said),
-        hedged=bool(said.known) and not said.certain,
+        known=diagnosis.known if diagnosis.certain else (),
+        change=change_of(diagnosis),
+        unknown=_is_unknown(diagnosis),
+        hedged=bool(diagnosis.known) and not diagnosis.certain,
         unfinished=case.observation.failure is not None and case.observation.failure.kind == "timeout",
     )
 
@@ -192,19 +233,19 @@ UNKNOWN = fact("report.unknown")
 SENTENCED = ("shape", "dtype", "finite", "properties", "gradients", "inputs unchanged")  # their mismatches explain themselves
 
 
-def _say(result: Result, mismatch: Mismatch) -> Diagnosis:
+def _explanation(result: Result, mismatch: Mismatch) -> Diagnosis:
     """Return the explanation that was found, or what the failed check itself says."""
     if result.below is not None:
         first = Remark(fact("report.below", name=result.exercise.id, below=result.below))
-        then = _say(replace(result, below=None), mismatch)
-        seen = () if _is_unknown(then) else (Quoted("quoted.below", then.findings),)
-        return Diagnosis((first, *seen))
-    found = result.diagnosis
+        then = _explanation(replace(result, below=None), mismatch)
+        quoted = () if _is_unknown(then) else (Quoted("quoted.below", then.findings),)
+        return Diagnosis((first, *quoted))
+    diagnosis = result.diagnosis
     slip = python_errors.returned(mismatch) if mismatch.check == "kind" else None
-    if slip is not None and (found is None or not found.known):  # a certain finding comes first
-        return Diagnosis((Remark(slip.what), *((Quoted("quoted.beside", found.findings),) if found is not None else ())))
-    if found is not None:
-        return found
+    if slip is not None and (diagnosis is None or not diagnosis.known):  # a certain finding comes first
+        return Diagnosis((Remark(slip.what), *((Quoted("quoted.beside", diagnosis.findings),) if diagnosis is not None else ())))
+    if diagnosis is not None:
+        return diagnosis
     if mismatch.check == "runs":
         return Diagnosis((Remark(_stopped(result)),))
     if mismatch.check in SENTENCED:

@@ -118,14 +118,14 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
 def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """If nothing explains everything observed, return a diagnosis of the part that the checks prove, else None."""
     parts = list(partial_findings(exercise, results))
-    said = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.key.startswith("exact.stopped")]
-    if not said or all(result.passed for result in results_without(exercise, results, parts)[1]):
+    proofs = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.key.startswith("exact.stopped")]
+    if not proofs or all(result.passed for result in results_without(exercise, results, parts)[1]):
         return None
-    raised = [fact for fact in said if fact.key == "exact.raised"]
-    done = tuple(fact for fact in said if fact not in raised)
-    findings: list[Finding] = [error_of(fact) for fact in raised]
+    raised = [proof for proof in proofs if proof.key == "exact.raised"]
+    done = tuple(proof for proof in proofs if proof not in raised)
+    findings: list[Finding] = [error_of(proof) for proof in raised]
     findings += [Matched(done, Manner.DONE)] if done else []
-    return Diagnosis((*findings, Remark(fact("exact.not_all"))), (said[0],), complete=False)
+    return Diagnosis((*findings, Remark(fact("exact.not_all"))), (proofs[0],), complete=False)
 
 
 def results_without(

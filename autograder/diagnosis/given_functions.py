@@ -45,8 +45,8 @@ def stopped_inside(exercise: ExerciseRecord, answer: Any, results: Sequence[Case
     def again(**inputs: Any) -> Any:
         return answer(**{name: watched(name, value) if name in given else value for name, value in inputs.items()})
 
-    seen = observe_within(WATCHED, again, record.probe).failure
-    if seen is None or not stops or (seen.type, seen.message) != (failure.type, failure.message):
+    failure_again = observe_within(WATCHED, again, record.probe).failure
+    if failure_again is None or not stops or (failure_again.type, failure_again.message) != (failure.type, failure.message):
         return None
     name, kind, message, shapes = stops[-1]
     if (kind.__name__, message) != (failure.type, failure.message):

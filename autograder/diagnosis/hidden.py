@@ -75,22 +75,22 @@ def report(exercise: ExerciseRecord, found: Findings) -> Report:
     if all(found.passed):
         passed, done = say(fact("hidden.pass")), effort(exercise)
         return Report("pass", exercise.title, score, exercise.points, passed, cases=cases, hidden=True, effort=done)
-    said = _diagnosis(exercise, found)
+    diagnosis = _diagnosis(exercise, found)
     stopped = CHECKS[found.check] == "runs"
     return Report(
         "part" if score > 0 else "fail",
         exercise.title,
         score,
         exercise.points,
-        headline_of(said),
-        advice_of(said),
+        headline_of(diagnosis),
+        advice_of(diagnosis),
         _detail(exercise, found),
         cases=cases,
         hints=exercise.hints,
         hidden=True,
-        known=said.known if said.certain else (),
-        unknown=not said.known and not stopped,
-        hedged=bool(said.known) and not said.certain,
+        known=diagnosis.known if diagnosis.certain else (),
+        unknown=not diagnosis.known and not stopped,
+        hedged=bool(diagnosis.known) and not diagnosis.certain,
         unfinished=stopped and found.stop is Stop.TIMEOUT,
         effort=effort(exercise),
     )

@@ -38,9 +38,13 @@ def listed_matches(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[
     if one_number(exercise):
         tolerance = Tolerance(min(tolerance.rtol, NUMBER.rtol), min(tolerance.atol, NUMBER.atol))
     for known in exercise.known:
-        programs = dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id)
-        if any(_explains(name, cases, tolerance) for name in programs):
+        if any(_explains(name, cases, tolerance) for name in _programs_of(known, cases)):
             yield known
+
+
+def _programs_of(known: Known, cases: Sequence[Case]) -> list[str]:
+    """Return the names of the programs with this mistake that differ from a right answer in some case: `id`, `id#1`, …."""
+    return list(dict.fromkeys(name for record, _ in cases for name in record.mistakes if name.partition("#")[0] == known.id))
 
 
 def one_number(exercise: ExerciseRecord) -> bool:
@@ -59,9 +63,9 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
     pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
     if not pairs or one_number(exercise):  # many pairs reach one number by accident, so two mistakes would be the wrong story
         return None
-    seen = [fingerprint(result.observation) for _, result in cases]
+    fingerprints = [fingerprint(result.observation) for _, result in cases]
     tolerance = _exact(cases, exercise.tolerance)
-    matching = [name for name in pairs if _pair_explains(name, cases, seen, tolerance)]
+    matching = [name for name in pairs if _pair_explains(name, cases, fingerprints, tolerance)]
     if not matching:
         return None
     both = [set(_parts(name)) for name in matching]
@@ -73,13 +77,13 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
         return named(cases, *(by_id[name] for name in first), certain=False)
     shared = [by_id[name] for name in first if name in common]  # in all of the pairs, so certain; the others are alternatives
     others = [by_id[name] for name in dict.fromkeys(name for pair in matching for name in _parts(pair)) if name not in common]
-    found = named(cases, *shared)
-    if not found.certain:
-        return found
-    (matched,) = found.findings
+    diagnosis = named(cases, *shared)
+    if not diagnosis.certain:
+        return diagnosis
+    (matched,) = diagnosis.findings
     assert isinstance(matched, Matched)
     beside = replace(matched, more=True) if len(others) > MOST_OTHERS else replace(matched, either=tuple(others))
-    return replace(found, findings=(beside,))
+    return replace(diagnosis, findings=(beside,))
 
 
 def _parts(pair: str) -> list[str]:
@@ -112,7 +116,7 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
     names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != single]
     if not names or (one_number(exercise) and not single) or _all_raise(cases):
         return None
-    fits, shown = np.ones(len(names), bool), np.zeros(len(names), bool)
+    fits, shows = np.ones(len(names), bool), np.zeros(len(names), bool)
     tolerance, lost = _exact(cases, exercise.tolerance), np.full(LENGTH, np.nan, np.float32)
     for record, result in cases:
         numbers = fingerprint(result.observation)
@@ -121,19 +125,19 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
         same = np.zeros(len(names), bool) if numbers is None else alike_each(rows, numbers, tolerance)
         fails = result.observation.failure is not None
         fits &= np.where(there, same, fails or not record.near)  # where the program raises, the answer has to raise too
-        shown |= there & _wrong_in_value(result)
+        shows |= there & _wrong_in_value(result)
     by_id: dict[str, Known | NearSlip] = {known.id: known for known in exercise.known}
     by_id |= {slip.id: slip for slip in exercise.near}
     if _only_lost(cases, exercise.tolerance):
         fits &= [not any(_is_of_result(by_id[part]) for part in name.split(PAIR)) for name in names]
-    found = np.flatnonzero(fits & shown)
-    if len(found) == 0:
+    fitting = np.flatnonzero(fits & shows)
+    if len(fitting) == 0:
         return None
-    left = evidence(cases) - math.log2(int(found[0]) + len(names) / 8)  # common slips are stored first, after fewer tries
-    if left < LIKELY:
+    bits_left = evidence(cases) - math.log2(int(fitting[0]) + len(names) / 8)  # common slips are stored first, after fewer tries
+    if bits_left < LIKELY:
         return None
-    sure = left >= SURE and not exercise.behaviour  # what is judged of a design is coarse: many a program does the same
-    parts = names[found[0]].split(PAIR)
+    sure = bits_left >= SURE and not exercise.behaviour  # what is judged of a design is coarse: many a program does the same
+    parts = names[fitting[0]].split(PAIR)
     if not sure and any(part.startswith(UNLISTED) for part in parts):
         return None  # such guesses are seldom right; the line where the numbers become wrong says more
     return named(cases, *(by_id[part] for part in parts), certain=sure)
@@ -212,21 +216,22 @@ def worth(value: object) -> float:
 
 def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Match two mistakes that each explain some of the failing cases, while no other case contradicts either."""
-    shown = (
-        (known, {i for i, case in enumerate(cases) if _shows(known.id, case, exercise.tolerance)}) for known in exercise.known
-    )
-    useful = [(known, hit) for known, hit in shown if hit]
+    shown = [
+        (known, name, {i for i, case in enumerate(cases) if _shows(name, case, exercise.tolerance)})
+        for known in exercise.known
+        for name in _programs_of(known, cases)
+    ]
+    useful = [(known, name, hit) for known, name, hit in shown if hit]
     failing = {i for i, (_, result) in enumerate(cases) if not result.passed}
-    fits = []
-    for (one, hit_one), (two, hit_two) in itertools.combinations(useful, 2):
-        touched = {i for i, (record, _) in enumerate(cases) if one.id in record.mistakes or two.id in record.mistakes}
-        if hit_one | hit_two == failing == touched:
-            fits.append((one, two))
-    if len(fits) != 1:
+    fits: list[tuple[tuple[Known, Known], bool]] = []  # two mistakes, and whether no case shows both
+    for (first, name_1, hit_1), (second, name_2, hit_2) in itertools.combinations(useful, 2):
+        touched = {i for i, (record, _) in enumerate(cases) if name_1 in record.mistakes or name_2 in record.mistakes}
+        if first is not second and hit_1 | hit_2 == failing == touched:
+            both = any(name_1 in record.mistakes and name_2 in record.mistakes for record, _ in cases)
+            fits.append(((first, second), not both))
+    if not fits or any(pair != fits[0][0] for pair, _ in fits):
         return None
-    one, two = fits[0]
-    apart = not any(one.id in record.mistakes and two.id in record.mistakes for record, _ in cases)
-    return named(cases, one, two, certain=apart)
+    return named(cases, *fits[0][0], certain=all(apart for _, apart in fits))
 
 
 def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
@@ -237,7 +242,8 @@ def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | N
     failing = sum(not result.passed for _, result in cases)
 
     def explained(known: Known) -> int:
-        return sum(_own_exception([case], known) for case in cases if _shows(known.id, case, exercise.tolerance))
+        shown = ((case for case in cases if _shows(name, case, exercise.tolerance)) for name in _programs_of(known, cases))
+        return max((sum(_own_exception([case], known) for case in of_program) for of_program in shown), default=0)
 
     best = max(exercise.known, key=explained, default=None)
     return named(cases, best, certain=False) if best is not None and 2 * explained(best) > failing else None

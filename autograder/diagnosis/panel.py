@@ -8,12 +8,11 @@ import functools
 import html
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
-from autograder.diagnosis.explain import Grid, Report
+from autograder.diagnosis.explain import ExerciseRow, Grid, LessonRow, QuestionRow, Report
 from autograder.diagnosis.formulas import spell
 
 SYMBOL = {"pass": "✓", "noted": "•", "part": "◐", "fail": "✗", "todo": "·"}
@@ -142,24 +141,24 @@ def to_text(report: Report, *, width: int = 88) -> str:
     return "\n".join(lines)
 
 
-def overview_html(row: Mapping[str, Any]) -> str:
-    """Return the progress panel of one lesson (a row of `standing.status`): a bar, and a line for each exercise."""
-    share = 100 * row["score"] / row["points"] if row["points"] else 0.0
-    lines, asked = [], row.get("questions", ())
-    for exercise in row["exercises"]:
+def overview_html(row: LessonRow) -> str:
+    """Return the progress panel of one lesson: a bar, and a line for each exercise."""
+    share = 100 * row.score / row.points if row.points else 0.0
+    lines = []
+    for exercise in row.exercises:
         told = f'<span style="color:{_FAINT}">{inline(_told(exercise))}</span>' if _told(exercise) else ""
-        badge = _badge(exercise["status"], WORD[exercise["status"]])
-        points = f"{_number(exercise['score'])} / {_number(exercise['points'])}"
-        lines.append(_standing(badge, f"<code>{html.escape(exercise['id'])}</code> {told}", points))
-    for question in asked:
-        badge = _badge("noted", "answered") if question["answered"] else _badge("todo", "open")
-        lines.append(_standing(badge, _link(question["title"], question["link"]), "in words"))
-    if said := open_words(asked):
+        badge = _badge(exercise.status, WORD[exercise.status])
+        points = f"{_number(exercise.score)} / {_number(exercise.points)}"
+        lines.append(_standing(badge, f"<code>{html.escape(exercise.id)}</code> {told}", points))
+    for question in row.questions:
+        badge = _badge("noted", "answered") if question.answered else _badge("todo", "open")
+        lines.append(_standing(badge, _link(question.title, question.link), "in words"))
+    if said := open_words(row.questions):
         lines.append(f'<p style="margin:8px 0 2px">{html.escape(said)}. {_SAVED}</p>')
     return (
         f'<div class="attn-panel" role="status" style="{_FRAME}">'
-        f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row["title"])}</b>'
-        f'<b style="white-space:nowrap">{_number(row["score"])} / {_number(row["points"])} by checks</b></div>'
+        f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row.title)}</b>'
+        f'<b style="white-space:nowrap">{_number(row.score)} / {_number(row.points)} by checks</b></div>'
         f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
         f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
         f"{''.join(lines)}</div>"
@@ -173,32 +172,31 @@ def _standing(badge: str, what: str, points: str) -> str:
     )
 
 
-def overview_text(row: Mapping[str, Any]) -> str:
+def overview_text(row: LessonRow) -> str:
     """Return the progress of one lesson for a terminal."""
-    lines = [f"{row['title']} · {_number(row['score'])} / {_number(row['points'])} by checks"]
-    for exercise in row["exercises"]:
+    lines = [f"{row.title} · {_number(row.score)} / {_number(row.points)} by checks"]
+    for exercise in row.exercises:
         told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
-        lines.append(f"  {SYMBOL[exercise['status']]} {exercise['id']}{told}")
-    asked = row.get("questions", ())
-    for question in asked:
-        lines.append(f"  {SYMBOL['noted' if question['answered'] else 'todo']} {question['id']} · in words · {question['title']}")
-    return "\n".join([*lines, f"  {said}. {_SAVED}"] if (said := open_words(asked)) else lines)
+        lines.append(f"  {SYMBOL[exercise.status]} {exercise.id}{told}")
+    for question in row.questions:
+        lines.append(f"  {SYMBOL['noted' if question.answered else 'todo']} {question.id} · in words · {question.title}")
+    return "\n".join([*lines, f"  {said}. {_SAVED}"] if (said := open_words(row.questions)) else lines)
 
 
 _SAVED = "One counts as answered once words of your own are in its cell and the notebook is saved (Ctrl+S)."
 
 
-def open_words(questions: Iterable[Mapping[str, Any]]) -> str:
-    """Return "2 questions in words are open" for the questions of a row of `standing.status`, and "" if none is open."""
-    count = sum(not question["answered"] for question in questions)
+def open_words(questions: Iterable[QuestionRow]) -> str:
+    """Return "2 questions in words are open" for these questions, and "" if none is open."""
+    count = sum(not question.answered for question in questions)
     return f"{count} question{' in words is' if count == 1 else 's in words are'} open" if count else ""
 
 
-def _told(exercise: Mapping[str, Any]) -> str:
+def _told(exercise: ExerciseRow) -> str:
     """Return what the last check said if it named a mistake, else ""."""
-    if exercise["status"] in ("pass", "todo") or not exercise["mistake"]:
+    if exercise.status in ("pass", "todo") or not exercise.mistake:
         return ""
-    return f"you {exercise['mistake']}"
+    return f"you {exercise.mistake}"
 
 
 def _badge(status: str, word: str) -> str:

@@ -41,15 +41,15 @@ def by_output(exercise: ExerciseRecord, cases: Sequence[Case], *, vague: bool = 
         parts = [(path, same) for path, _ in parts]
     names = list(dict.fromkeys(part for _, part in parts if isinstance(part, Known)))
     sure = len(names) < 2 or all(_worth(cases, [path for path, part in parts if part == name]) >= SURE for name in names)
-    said: list[Finding] = []
+    findings: list[Finding] = []
     for part in dict.fromkeys(part for _, part in parts):
         at = tuple(path for path, other in parts if other == part)
         whole = len(at) == len(paths)
         if whole and isinstance(part, Known):
-            said.append(Matched((part,), manner_of(cases) if sure else Manner.HEDGED))
+            findings.append(Matched((part,), manner_of(cases) if sure else Manner.HEDGED))
         else:
-            said.append(InOutputs(() if whole else at, part, sure, _one_call(cases, at, exercise.tolerance)))
-    return Diagnosis(tuple(said), tuple(names), certain=sure)
+            findings.append(InOutputs(() if whole else at, part, sure, _one_call(cases, at, exercise.tolerance)))
+    return Diagnosis(tuple(findings), tuple(names), certain=sure)
 
 
 def _same_relation(exercise: ExerciseRecord, parts: Sequence[tuple[str, Known | Fact]], cases: Sequence[Case]) -> Fact | None:

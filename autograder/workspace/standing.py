@@ -5,11 +5,12 @@ its cell, as last saved, holds the learner's own words.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError
+from autograder.diagnosis.explain import ExerciseRow, LessonRow, QuestionRow
 from autograder.diagnosis.phrase import clauses
 from autograder.judging.records import ExerciseRecord
 from autograder.notebooks import lesson_names
@@ -19,64 +20,72 @@ from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 
 
-def status(home: Path, only: Collection[str] | None = None) -> list[dict[str, Any]]:
+def status(home: Path, only: Collection[str] | None = None) -> list[LessonRow]:
     """Return a row per lesson (or those in `only`): points, each exercise's score, status and attempts, and the questions."""
     done = progress.read(home)
     nothing = progress.Entry(0.0, "todo", 0, None)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for name in workspace.names(home):
         if only is not None and name not in only:
             continue
         lesson = workspace.load_pack(home, name)
-        exercises: list[dict[str, Any]] = []
+        exercises = []
         for exercise in lesson.exercises.values():
             entry = done.get((name, exercise.id), nothing)
             held = (entry.misconception or "").split("+")
             listed = exercise.known if isinstance(exercise, ExerciseRecord) else ()
             says = clauses([known for known in listed if known.id in held]) or None
-            row = {"id": exercise.id, "title": exercise.title, "score": entry.score, "points": exercise.points}
-            exercises.append({**row, "status": entry.status, "attempts": entry.attempts, "mistake": says})
+            exercises.append(
+                ExerciseRow(exercise.id, exercise.title, entry.score, exercise.points, entry.status, entry.attempts, says)
+            )
         asked = questions(home, name)
-        done_all = all(exercise["status"] == "pass" for exercise in exercises) and all(one["answered"] for one in asked)
-        score = sum(exercise["score"] for exercise in exercises)
-        said = workspace.about(home, name)
-        row = {"lesson": name, "title": lesson.title, "workshop": is_workshop(name), "needs": list(said.get("needs", ()))}
-        row |= {"question": said.get("question", ""), "minutes": said.get("minutes")}
-        row |= {"score": score, "points": lesson.points, "done": done_all}
-        rows.append({**row, "exercises": exercises, "questions": asked})
+        done_all = all(exercise.status == "pass" for exercise in exercises) and all(question.answered for question in asked)
+        score = sum(exercise.score for exercise in exercises)
+        about = workspace.about(home, name)
+        rows.append(
+            LessonRow(
+                lesson=name,
+                title=lesson.title,
+                workshop=is_workshop(name),
+                needs=tuple(about.get("needs", ())),
+                question=about.get("question", ""),
+                minutes=about.get("minutes"),
+                score=score,
+                points=lesson.points,
+                done=done_all,
+                exercises=tuple(exercises),
+                questions=tuple(asked),
+            )
+        )
     return rows
 
 
-def core_path_first(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def core_path_first(rows: Sequence[LessonRow]) -> list[LessonRow]:
     """Return the rows of `status` in the order in which "next" searches for an open one: core notebooks, then workshops."""
-    return sorted(rows, key=lambda row: (is_workshop(row["lesson"]), row["lesson"]))
+    return sorted(rows, key=lambda row: (is_workshop(row.lesson), row.lesson))
 
 
-def offered_workshops(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def offered_workshops(rows: Sequence[LessonRow]) -> list[LessonRow]:
     """Return the workshops to offer beside the next core notebook: those begun, and the open ones of the last finished core."""
-    done = [row["lesson"] for row in rows if row["done"] and not is_workshop(row["lesson"])]
-    beside = lesson_names.workshops_beside([row["lesson"] for row in rows], max(done)) if done else []
-    return [row for row in rows if not row["done"] and is_workshop(row["lesson"]) and (row["lesson"] in beside or begun(row))]
+    done = [row.lesson for row in rows if row.done and not is_workshop(row.lesson)]
+    beside = lesson_names.workshops_beside([row.lesson for row in rows], max(done)) if done else []
+    return [row for row in rows if not row.done and is_workshop(row.lesson) and (row.lesson in beside or begun(row))]
 
 
-def begun(row: Mapping[str, Any]) -> bool:
+def begun(row: LessonRow) -> bool:
     """Return whether the learner has tried an exercise of the lesson, or answered one of its questions."""
-    tried = any(exercise["status"] != "todo" for exercise in row["exercises"])
-    return tried or any(question["answered"] for question in row["questions"])
+    tried = any(exercise.status != "todo" for exercise in row.exercises)
+    return tried or any(question.answered for question in row.questions)
 
 
-def remarks(row: Mapping[str, Any]) -> str:
+def remarks(row: LessonRow) -> str:
     """Return the remark beside a title in a list of lessons: that it is a workshop, and which lessons it needs."""
-    needs = f"needs {', '.join(row['needs'])}" if row["needs"] else ""
-    return " · ".join(filter(None, ["workshop" if row["workshop"] else "", needs]))
+    needs = f"needs {', '.join(row.needs)}" if row.needs else ""
+    return " · ".join(filter(None, ["workshop" if row.workshop else "", needs]))
 
 
-def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
-    """Return the questions in words of `lesson`, in order.
-
-    Each has an id, title (the heading above it), link (to its cell), points, and whether it is answered. In a missing or
-    damaged notebook, none is answered.
-    """
+def questions(home: Path, lesson: str) -> list[QuestionRow]:
+    """Return the questions in words of `lesson`, in order. In a missing or damaged notebook, none is answered."""
     try:
         asked = [(cell, heading) for cell, heading in _answers(home, lesson) if cell.cell_type == "markdown"]
     except CourseError:  # neither release nor notebook can be read, which `attn check` reports
@@ -86,13 +95,13 @@ def questions(home: Path, lesson: str) -> list[dict[str, Any]]:
     except CourseError:
         done = set()
     return [
-        {
-            "id": grade_id(cell),
-            "title": heading,
-            "link": f"{lesson}.ipynb#cell-id={grade_id(cell)}",
-            "points": float(grader(cell).get("points", 0)),
-            "answered": grade_id(cell) in done,
-        }
+        QuestionRow(
+            id=str(grade_id(cell)),
+            title=heading,
+            link=f"{lesson}.ipynb#cell-id={grade_id(cell)}",
+            points=float(grader(cell).get("points", 0)),
+            answered=grade_id(cell) in done,
+        )
         for cell, heading in asked
     ]
 
@@ -133,8 +142,8 @@ def next_notebook(home: Path, lesson: str | None) -> Path:
         name = workspace.find(home, lesson)
     else:
         rows = status(home)
-        open_ones = [row["lesson"] for row in core_path_first(rows) if not row["done"]]
-        name = open_ones[0] if open_ones else rows[-1]["lesson"]
+        open_ones = [row.lesson for row in core_path_first(rows) if not row.done]
+        name = open_ones[0] if open_ones else rows[-1].lesson
     return workspace.notebook(Path(), name)
 
 

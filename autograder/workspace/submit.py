@@ -117,11 +117,11 @@ def _refused(source: str, prediction: Prediction) -> bool:
 
 def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells: list[rebuild_submission.Cell]) -> list[str]:
     given = {cell.grade_id for cell in cells}
-    asked = [question for question in standing.questions(folder, lesson) if question["id"] in given]
-    words = [question["id"] for question in asked]
+    asked = [question for question in standing.questions(folder, lesson) if question.id in given]
+    words = [question.id for question in asked]
     ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell) and grade_id(cell) not in words]
     blank = [name for name in ids if name in given and name not in done]
-    where = "; ".join(f"{question['title']} ({question['id']})" for question in asked if not question["answered"])
+    where = "; ".join(f"{question.title} ({question.id})" for question in asked if not question.answered)
     return [
         *([f"not answered yet: {', '.join(blank)}."] if blank else []),
         *([f"{open_words(asked)}: {where}."] if where else []),

@@ -210,9 +210,9 @@ def test_a_question_in_words_is_open_while_nothing_of_ones_own_is_written(
 ) -> None:
     set_answer(path, "written_average", words)
     (question,) = standing.questions(work, LESSON)
-    assert (question["id"], question["title"], question["answered"]) == ("written_average", "Exercise 00.2: In words", False)
+    assert (question.id, question.title, question.answered) == ("written_average", "Exercise 00.2: In words", False)
     set_answer(path, "written_average", "Noise averages out.")
-    assert standing.questions(work, LESSON)[0]["answered"]
+    assert standing.questions(work, LESSON)[0].answered
 
 
 def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_says_so(
@@ -222,14 +222,14 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
     for name in workspace.answer_ids(work, lesson, written=False):
         progress.record(work / lesson, name, Report("pass", "t", 1, 1, "Correct."))
     (row,) = standing.status(work, only=(lesson,))
-    assert not row["done"]
+    assert not row.done
     said = "1 question in words is open"
     assert said in overview_text(row)
     assert said in overview_html(row)
-    assert f'href="{row["questions"][0]["link"]}"' in overview_html(row)
-    steps = next_step(work / lesson, row["exercises"][0]["id"])
+    assert f'href="{row.questions[0].link}"' in overview_html(row)
+    steps = next_step(work / lesson, row.exercises[0].id)
     assert (f"{said} (once answered, save: Ctrl+S)", "") in steps
-    assert (row["questions"][0]["title"], row["questions"][0]["link"]) in steps
+    assert (row.questions[0].title, row.questions[0].link) in steps
     assert "| 0 of 1 |" in contents(work)._repr_markdown_()
     assert f"exercises (needs 00) ◐ begun; {said}" in repr(contents(work))
     assert attn(work, "status") == 0
@@ -237,7 +237,7 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
     assert f"{said}: Exercise 01.4" in "\n".join(submit.examine(work, lesson))
     answer_in_words(work)
     (row,) = standing.status(work, only=(lesson,))
-    assert row["done"]
+    assert row.done
     assert "open" not in overview_text(row) + overview_html(row)
     assert "| ✓ done | 5 of 5 | 1 of 1 |" in contents(work)._repr_markdown_()
 
@@ -264,7 +264,7 @@ def test_the_next_exercise_is_reached_at_its_heading_and_not_below_it(work: Path
 def test_a_notebook_that_cannot_be_read_answers_no_question(work: Path, path: Path) -> None:
     answer_in_words(work)
     path.write_text("{", encoding="utf-8")
-    assert [one["answered"] for one in standing.questions(work, LESSON)] == [False]
+    assert [one.answered for one in standing.questions(work, LESSON)] == [False]
 
 
 def test_check_of_a_lesson_counts_its_questions_in_words(

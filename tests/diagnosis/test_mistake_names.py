@@ -17,7 +17,7 @@ from autograder.authoring.verify import grade
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
-from autograder.diagnosis.known_mistakes import named, worth
+from autograder.diagnosis.known_mistakes import here_and_there, match_most, named, worth
 from autograder.judging.call_answer import observe
 from autograder.judging.compare import judge
 from autograder.judging.compose import pairs
@@ -478,3 +478,56 @@ def test_a_number_wrong_beside_a_second_mistake_is_a_guess() -> None:
     )
     assert named([(case, result)], listed).certain
     assert not named([(case, result)], listed, number).certain
+
+
+# ------------------------------------------------------------------------------------------ other programs of a mistake
+
+
+def _leaky(x: Any, up: float = 1.0, down: float = 0.1) -> Any:
+    return np.where(x > 0, up * x, down * x)
+
+
+LEAKY = Exercise(
+    "leaky",
+    title="Leaky",
+    points=1,
+    reference=lambda x: _leaky(x),
+    cases=(
+        Case("positive", lambda draw: {"x": draw.uniform(7, low=0.5, high=2.0)}),
+        Case("more positive", lambda draw: {"x": draw.uniform(11, low=0.5, high=2.0)}),
+        Case("negative", lambda draw: {"x": draw.uniform(5, low=-2.0, high=-0.5)}),
+    ),
+    hints=HINTS,
+    misconceptions=(
+        Misconception(
+            "up", "scaled the positive part", "Keep it.", lambda x: _leaky(x, up=2.0), also=(lambda x: _leaky(x, up=3.0),)
+        ),
+        Misconception(
+            "down", "leaked too much", "A tenth.", lambda x: _leaky(x, down=0.2), also=(lambda x: _leaky(x, down=0.3),)
+        ),
+    ),
+)
+
+
+def _leaky_cases(answer: Callable[..., Any]) -> tuple[Any, Any]:
+    record = make_pack.make_record("a_lesson", LEAKY, 0)
+    return record, list(zip(record.cases, grade(record, answer).cases, strict=True))
+
+
+@pytest.mark.parametrize(("up", "down"), [(2.0, 0.2), (3.0, 0.2), (2.0, 0.3), (3.0, 0.3)])
+def test_any_two_programs_of_two_mistakes_are_found_in_their_own_cases(up: float, down: float) -> None:
+    diagnosis = here_and_there(*_leaky_cases(lambda x: _leaky(x, up=up, down=down)))
+    assert diagnosis is not None
+    assert ([known.id for known in diagnosis.known], diagnosis.certain) == (["up", "down"], True)
+
+
+@pytest.mark.parametrize("up", [2.0, 3.0])
+def test_any_program_of_a_mistake_can_explain_most_of_what_fails(up: float) -> None:
+    diagnosis = match_most(*_leaky_cases(lambda x: _leaky(x, up=up, down=0.7)))
+    assert diagnosis is not None
+    assert ([known.id for known in diagnosis.known], diagnosis.certain) == (["up"], False)
+
+
+def test_two_programs_of_one_mistake_in_different_cases_are_not_two_mistakes() -> None:
+    record, cases = _leaky_cases(lambda x: _leaky(x, up=2.0 if len(x) == 7 else 3.0))
+    assert here_and_there(record, cases) is None

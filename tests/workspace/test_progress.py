@@ -12,6 +12,7 @@ import pytest
 from autograder import check
 from autograder.authoring.course import CourseError
 from autograder.cli import main
+from autograder.diagnosis.explain import ExerciseRow, LessonRow
 from autograder.diagnosis.panel import overview_html
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
@@ -107,8 +108,8 @@ def test_check_without_a_name_shows_the_lessons_progress(tmp_path: Path, monkeyp
 
 
 def test_a_title_or_a_mistake_cannot_bring_markup_into_the_overview() -> None:
-    exercise = {"id": "<b>", "score": 0.0, "points": 1.0, "status": "fail", "mistake": "wrote <script>"}
-    page = overview_html({"title": "<img>", "score": 0.0, "points": 0.0, "exercises": [exercise]})
+    exercise = ExerciseRow("<b>", "", 0.0, 1.0, "fail", 1, "wrote <script>")
+    page = overview_html(LessonRow("00_start", "<img>", False, (), "", None, 0.0, 0.0, False, (exercise,), ()))
     assert "&lt;img&gt;" in page
     assert "<code>&lt;b&gt;</code>" in page
     assert "wrote &lt;script&gt;" in page

@@ -56,9 +56,9 @@ def _factor(ratio: float, known: tuple[Size, ...], tolerance: Tolerance, many: b
             yield from times_or_over(size.value**power, key, of=size.what)
     for size, constant in itertools.product(known, (2.0, 4.0, 0.5, 0.25)):
         yield from times_or_over(size.value * constant, "amount.multiple", constant=constant, of=size.what)
-    for one, two in itertools.combinations(known, 2):
-        yield from times_or_over(one.value * two.value, "amount.product", one=one.what, two=two.what)
-        for above, below in ((one, two), (two, one)):
+    for first, second in itertools.combinations(known, 2):
+        yield from times_or_over(first.value * second.value, "amount.product", one=first.what, two=second.what)
+        for above, below in ((first, second), (second, first)):
             if alike(above.value / below.value):
                 yield _scaled("times", called("amount.ratio", one=above.what, two=below.what), many)
     if many:

@@ -66,8 +66,8 @@ def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put
             yield 4, lambda n, step=step: ast.Subscript(n.value, plus(n.slice, step), n.ctx)
     elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load) and 2 <= len(node.elts) <= 4:
         if not isinstance(above, ast.Return):
-            for one in range(len(node.elts) - 1):
-                yield 2, lambda n, one=one: type(n)(exchanged(n.elts, one), ast.Load())
+            for place in range(len(node.elts) - 1):
+                yield 2, lambda n, place=place: type(n)(exchanged(n.elts, place), ast.Load())
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         if isinstance(above, ast.Call) and called(above) == "sqrt":
             for width in (*names.widths(), *names.stored_widths()):

@@ -1,11 +1,12 @@
 """What a learner may call in a cell beside `check`: `hint("softmax")`, `status()`, `solution("softmax")`."""
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError, did_you_mean
+from autograder.diagnosis.explain import LessonRow
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.panel import HINT, inline, overview_html, overview_text, plain
 from autograder.diagnosis.phrase import say
@@ -69,11 +70,14 @@ def status() -> Shown | Contents:
     if (Path.cwd() / progress.MARKER).is_dir():
         return contents(Path.cwd())
     home, lesson = _here("status")
-    rows = [row for row in standing.status(home) if row["score"] > 0 or row["lesson"] == lesson]
-    for row in rows:
-        for question in row["questions"] if row["lesson"] != lesson else ():  # a link from this notebook to another one
-            question["link"] = f"../{row['lesson']}/{question['link']}"
+    rows = [row for row in standing.status(home) if row.score > 0 or row.lesson == lesson]
+    rows = [row if row.lesson == lesson else _linked_from_beside(row) for row in rows]
     return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
+
+
+def _linked_from_beside(row: LessonRow) -> LessonRow:
+    """Return the row with links that work from another lesson's notebook."""
+    return replace(row, questions=tuple(replace(each, link=f"../{row.lesson}/{each.link}") for each in row.questions))
 
 
 def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Words":
@@ -107,7 +111,7 @@ def _say_which(name: str) -> CourseError:
     """Return the error of `hint()`. Its example is the first exercise of this lesson that isn't done, if that is known."""
     try:
         (row,) = standing.status(Path.cwd().parent, only=(Path.cwd().name,))
-        exercise = next((each["id"] for each in row["exercises"] if each["status"] != "pass"), row["exercises"][0]["id"])
+        exercise = next((each.id for each in row.exercises if each.status != "pass"), row.exercises[0].id)
     except (CourseError, OSError, ValueError, IndexError):
         exercise = "NAME"
     return CourseError(f'{name}(): expected the name of an exercise. Say which: {name}("{exercise}")')

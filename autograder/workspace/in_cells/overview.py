@@ -4,10 +4,10 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis import panel
+from autograder.diagnosis.explain import LessonRow
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import say
 from autograder.notebooks import lesson_names
@@ -22,7 +22,7 @@ Step = tuple[str, str]  # what to do, and a link to it ("" if there is none)
 class Overview:
     """A lesson's row of `standing.status`, shown as a panel in a notebook and as text elsewhere."""
 
-    row: dict[str, Any]
+    row: LessonRow
 
     def __repr__(self) -> str:
         return panel.overview_text(self.row)
@@ -45,7 +45,7 @@ def overview(folder: Path) -> Overview:
 class Contents:
     """The rows of `standing.status`, shown in a notebook as a table of all lessons with links, and elsewhere as text."""
 
-    rows: list[dict[str, Any]]
+    rows: list[LessonRow]
     following: Step
     beside: tuple[Step, ...] = ()  # the workshops offered alongside
 
@@ -62,40 +62,40 @@ class Contents:
             links = tuple(f"[{title}]({to})" for title, to in self.beside)
             first += f" {say(fact('overview.workshops', links=links))}"
         lines = [first, ""]
-        if any(row["workshop"] for row in self.rows):
+        if any(row.workshop for row in self.rows):
             lines += [say(fact("overview.core_path")), ""]
         lines += ["| lesson | state | checks passed | in words | points by checks |", "|:--|:--|:--|:--|:--|"]
         for row in self.rows:
             name = self._name(row)
-            points = f"{row['score']:g} of {row['points']:g}"
-            words = f"{sum(one['answered'] for one in row['questions'])} of {len(row['questions'])}" if row["questions"] else ""
-            lines.append(f"| {name} | {self._state(row)} | {self._done(row)} of {len(row['exercises'])} | {words} | {points} |")
+            points = f"{row.score:g} of {row.points:g}"
+            words = f"{sum(one.answered for one in row.questions)} of {len(row.questions)}" if row.questions else ""
+            lines.append(f"| {name} | {self._state(row)} | {self._done(row)} of {len(row.exercises)} | {words} | {points} |")
         return "\n".join(lines)
 
-    def _name(self, row: dict[str, Any]) -> str:
+    def _name(self, row: LessonRow) -> str:
         """Return the title as a link: with workshops present, core lessons are bold and workshops indented below them."""
-        name = f"[{label_of(row['lesson'])} {row['title']}]({row['lesson']}/{row['lesson']}.ipynb)"
-        needs = f" · needs {', '.join(row['needs'])}" if row["needs"] else ""
-        takes = f" · {row['minutes']} minutes" if row["minutes"] else ""
-        asks = f"<br>{_in_cell(row['question'])}" if row["question"] else ""
-        if row["workshop"]:
+        name = f"[{label_of(row.lesson)} {row.title}]({row.lesson}/{row.lesson}.ipynb)"
+        needs = f" · needs {', '.join(row.needs)}" if row.needs else ""
+        takes = f" · {row.minutes} minutes" if row.minutes else ""
+        asks = f"<br>{_in_cell(row.question)}" if row.question else ""
+        if row.workshop:
             return f"&emsp;{name}{takes}{needs}{asks.replace('<br>', '<br>&emsp;')}"
-        return (f"**{name}**" if any(other["workshop"] for other in self.rows) else name) + takes + needs + asks
+        return (f"**{name}**" if any(other.workshop for other in self.rows) else name) + takes + needs + asks
 
-    def _line(self, row: dict[str, Any]) -> str:
-        said = f"{label_of(row['lesson'])} {row['title']}: {self._done(row)} of {len(row['exercises'])} exercises"
-        said = ("  " if row["workshop"] else "") + said
+    def _line(self, row: LessonRow) -> str:
+        said = f"{label_of(row.lesson)} {row.title}: {self._done(row)} of {len(row.exercises)} exercises"
+        said = ("  " if row.workshop else "") + said
         if noted := standing.remarks(row):
             said += f" ({noted})"
-        words = panel.open_words(row["questions"]) if standing.begun(row) else ""
+        words = panel.open_words(row.questions) if standing.begun(row) else ""
         return f"{said} {self._state(row)}".rstrip() + (f"; {words}" if words else "")
 
     @staticmethod
-    def _done(row: dict[str, Any]) -> int:
-        return sum(exercise["status"] == "pass" for exercise in row["exercises"])
+    def _done(row: LessonRow) -> int:
+        return sum(exercise.status == "pass" for exercise in row.exercises)
 
-    def _state(self, row: dict[str, Any]) -> str:
-        if row["done"]:
+    def _state(self, row: LessonRow) -> str:
+        if row.done:
             return f"{panel.SYMBOL['pass']} done"
         return f"{panel.SYMBOL['part']} begun" if standing.begun(row) else ""
 
@@ -109,25 +109,25 @@ def contents(home: Path) -> Contents:
     """Return all lessons of the workspace `home` and what is next: the first open core notebook, and workshops to choose from."""
     rows = standing.status(home)
     following = _following(home, rows)
-    offered = [row for row in standing.offered_workshops(rows) if not following[1].startswith(f"{row['lesson']}/")]
-    beside = tuple((f"{label_of(row['lesson'])} {row['title']}", f"{row['lesson']}/{row['lesson']}.ipynb") for row in offered)
+    offered = [row for row in standing.offered_workshops(rows) if not following[1].startswith(f"{row.lesson}/")]
+    beside = tuple((f"{label_of(row.lesson)} {row.title}", f"{row.lesson}/{row.lesson}.ipynb") for row in offered)
     return Contents(rows, following, beside)
 
 
-def _following(home: Path, rows: Sequence[dict[str, Any]]) -> Step:
+def _following(home: Path, rows: Sequence[LessonRow]) -> Step:
     """Return the first open notebook, core before workshops, and in it exercises before questions."""
     for row in standing.core_path_first(rows):
-        for exercise in row["exercises"]:
-            if exercise["status"] != "pass":
-                lesson = row["lesson"]
-                link = f"{lesson}/{standing.link(home, lesson, exercise['id'])}"
-                if row["exercises"][0] == exercise:  # a lesson that isn't begun is read from its top
-                    return f"{label_of(lesson)} {row['title']}", f"{lesson}/{lesson}.ipynb"
-                return f"{label_of(lesson)} {row['title']}: {exercise['title']}", link
-        for question in row["questions"]:
-            if not question["answered"]:
-                link = f"{row['lesson']}/{question['link']}"
-                return f"{label_of(row['lesson'])} {row['title']}: {question['title']} (in words)", link
+        for exercise in row.exercises:
+            if exercise.status != "pass":
+                lesson = row.lesson
+                link = f"{lesson}/{standing.link(home, lesson, exercise.id)}"
+                if row.exercises[0] == exercise:  # a lesson that isn't begun is read from its top
+                    return f"{label_of(lesson)} {row.title}", f"{lesson}/{lesson}.ipynb"
+                return f"{label_of(lesson)} {row.title}: {exercise.title}", link
+        for question in row.questions:
+            if not question.answered:
+                link = f"{row.lesson}/{question.link}"
+                return f"{label_of(row.lesson)} {row.title}: {question.title} (in words)", link
     return say(fact("overview.done")), ""
 
 
@@ -150,23 +150,23 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
         return ()
     try:
         row = standing.status(home, only=(lesson,))[0]
-        exercises = row["exercises"]
-        done = [each["status"] == "pass" for each in exercises]
-        ids = [each["id"] for each in exercises]
+        exercises = row.exercises
+        done = [each.status == "pass" for each in exercises]
+        ids = [each.id for each in exercises]
         steps = [(f"{sum(done)} of {len(done)} exercises of this lesson done", "")]
         at = ids.index(exercise) + 1
         left = [name for name, passed in zip(ids[at:] + ids[:at], done[at:] + done[:at], strict=True) if not passed]
         if left:
             return (*steps, (f"next: `{left[0]}`", standing.link(home, lesson, left[0])))
-        if said := panel.open_words(row["questions"]):
+        if said := panel.open_words(row.questions):
             steps += [
                 (f"{said} (once answered, save: Ctrl+S)", ""),
-                *((one["title"], one["link"]) for one in row["questions"] if not one["answered"]),
+                *((one.title, one.link) for one in row.questions if not one.answered),
             ]
         every = [("all lessons", "../index.ipynb")] if (home / "index.ipynb").exists() else []
         names = workspace.names(home)
         beside = standing.status(home, only=lesson_names.workshops_beside(names, lesson))
-        workshops = [_step("or the workshop", each["lesson"], each["title"]) for each in beside if not each["done"]]
+        workshops = [_step("or the workshop", each.lesson, each.title) for each in beside if not each.done]
         if later := lesson_names.next_core(names, lesson):
             return (*steps, _step("next lesson:", later, workspace.load_pack(home, later).title), *workshops, *every)
         return (*steps, ("that was the last lesson", ""), *workshops, *every)
