@@ -241,7 +241,7 @@ def test_a_written_answer_that_a_person_would_read_otherwise_is_flagged() -> Non
     "cell",
     [
         "import sys\nsys.modules['autograder.judging.call_answer']._changed = lambda *a: ()",
-        "from autograder.judging import call_limits\nresource_limits.within = None",
+        "from autograder.judging import call_limits\ncall_limits.within = None",
         "import inspect\ninspect.currentframe().f_back",
         "import gc\ngc.get_objects()",
     ],
