@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.values import Array, EncodedValue
+from autograder.judging.values import Array
 from autograder.sandbox import clock, codec, process, untrusted, wire
 from autograder.sandbox.budget import LEAST_FIRST_S, WALL_TIMES, Budget, shorter
 from autograder.sandbox.own_time import OwnTime
@@ -58,7 +58,7 @@ class Question:
 
 
 class Submission:
-    """One learner's notebook in the sandbox: `outputs` per cell, then `observe`, `observe_all` and `values`.
+    """One learner's notebook in the sandbox: `outputs` per cell, then `observe`, `observe_all` and `texts`.
 
     After it is closed, `refused` says how often each system call was refused. If a cell or function ends or blocks the
     process, only that cell or function is lost: the process is started again without it, at most three times and within the
@@ -238,9 +238,9 @@ class Submission:
         # a crash or hang also counts for the remaining probes
         return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
 
-    def values(self, names: Sequence[str]) -> dict[str, EncodedValue | None]:
-        """Return the plain values (text, number, bool, or containers of them) of the learner's `names`; None for others."""
-        found: dict[str, EncodedValue | None] = dict.fromkeys(names)
+    def texts(self, names: Sequence[str]) -> dict[str, str | None]:
+        """Return the texts that the learner's `names` hold, alone or in a list of one; None for anything else."""
+        texts: dict[str, str | None] = dict.fromkeys(names)
         try:
             with self._call(GRACE_S) as channel:
                 watch = OwnTime(self._sandbox, 2, {})
@@ -249,12 +249,14 @@ class Submission:
                         until = watch.deadline(min(GRACE_S, self.budget.left_s), self.budget.until)
                         reply, arrays = _ask(channel, "value", {"name": name}, [], until)
                         tree = codec.fetch_tree(reply.get("value"), arrays)
-                        found[name] = None if tree is None or arrays or tree.strange else tree
+                        if tree is not None and tree.entries is not None and len(tree.entries) == 1:  # ["b"]
+                            tree = tree.entries[0]
+                        texts[name] = tree.content if tree is not None and isinstance(tree.content, str) else None
                 finally:
                     self.budget.spend(watch.spent_s())
         except WireError:
             pass
-        return found
+        return texts
 
     @contextlib.contextmanager
     def _call(self, timeout_s: float) -> Iterator[socket.socket]:

@@ -25,7 +25,7 @@ from autograder.cli import main
 from autograder.grading.grade import grade_assignment
 from autograder.grading.gradebook import ensure_assignment
 from autograder.grading.marking.mark_submission import ATTEMPTS, mark
-from autograder.grading.marking.scheme import MarkScheme, make_mark_scheme, secret
+from autograder.grading.marking.scheme import make_mark_scheme, secret
 from autograder.grading.trials import demo
 from autograder.judging.exercise import Prediction
 from autograder.notebooks.rebuild_submission import UnreadableError, read, rebuild
@@ -414,10 +414,11 @@ def test_plain_generate_assignment_makes_the_release_that_build_makes(scratch_co
 def test_a_sandbox_that_ends_each_time_under_a_submission_is_said_to_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     scheme = make_mark_scheme(course_root(), LESSON)
 
-    def lose(_: MarkScheme, sandbox: Sandbox, *__: Any, **___: Any) -> None:
-        sandbox.lost += bool(ends.pop(0))
+    def lose(marking: Any) -> None:
+        marking.fixed.verdicts = {}
+        marking.sandbox.lost += bool(ends.pop(0))
 
-    monkeypatch.setattr("autograder.grading.marking.mark_submission._run_and_mark", lose)
+    monkeypatch.setattr("autograder.grading.marking.mark_submission._Marking.ask", lose)
     said = "its sandbox ended each time it was marked: the submission may end it, or something on this machine"
     for ends, flags in (([True, True, False], []), ([True] * ATTEMPTS, [said])):
         assert mark(scheme, Sandbox("none"), json.dumps(scheme.released).encode()).flags == flags

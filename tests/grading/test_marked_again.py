@@ -5,7 +5,7 @@ outright which marking it is in (`RUN`).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import nbformat
@@ -44,35 +44,38 @@ class Watched:
 
     def __init__(self, patch: pytest.MonkeyPatch, step: str, *, starved: bool = False):
         self.run, self.asked, self.budgets = 0, list[tuple[int, str]](), list[Budget]()
-        cells, lend = marking._cells, Purse.lend
+        self.step, self.starved = step, starved
+        cells, lend = marking._Marking.cells, Purse.lend
 
-        def told(*given: Any) -> Any:
-            made, said = cells(*given)
-            return [Cell("run", f"RUN = {self.run}"), *made], said
+        def numbered(submission: Any, replaced: Sequence[str] = ()) -> list[Cell]:
+            if replaced:
+                self.note("a reference")
+            return [Cell("run", f"RUN = {self.run}"), *cells(submission, replaced)]
 
         def lent(purse: Purse, limit_s: float) -> Budget:
             self.budgets.append(lend(purse, limit_s))
             return self.budgets[-1]
 
-        def watched(name: str, home: Any, attribute: str) -> None:
-            real = getattr(home, attribute)
+        def watched(name: str, attribute: str) -> None:
+            real = getattr(decide_marks, attribute)
 
-            def asked(*given: Any, **more: Any) -> Any:
-                self.asked.append((self.run, name))
-                found = real(*given, **more)
-                if name == step and self.run == 0:
-                    self.budgets[-1].starved = starved
-                    self.budgets[-1].spend(0.0 if starved else 99.0)
-                return [Cell("run", f"RUN = {self.run}"), *found] if name == "a reference" else found
+            def asked(*given: Any) -> Any:
+                found = real(*given)
+                self.note(name)
+                return found
 
-            patch.setattr(home, attribute, asked)
+            patch.setattr(decide_marks, attribute, asked)
 
-        patch.setattr(marking, "_cells", told)
+        patch.setattr(marking._Marking, "cells", numbered)
         patch.setattr(Purse, "lend", lent)
-        for name, home, attribute in zip(
-            STEPS, (decide_marks, decide_marks, marking), ("on_visible", "on_hidden", "with_references"), strict=True
-        ):
-            watched(name, home, attribute)
+        watched("the visible tests", "on_visible")
+        watched("the hidden tests", "on_hidden")
+
+    def note(self, name: str) -> None:
+        self.asked.append((self.run, name))
+        if name == self.step and self.run == 0:
+            self.budgets[-1].starved = self.starved
+            self.budgets[-1].spend(0.0 if self.starved else 99.0)
 
     def mark(self, sandbox: Sandbox, fixed: Fixed | None = None) -> Marked:
         chosen = scheme()
@@ -117,14 +120,15 @@ def test_what_was_fixed_before_a_secret_was_seen_stays(
 
 def test_a_lost_sandbox_lets_no_answer_earn_by_a_reference_that_it_saw(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker is ended while a reference stands in; what is asked again is that one question."""
-    watched, real = Watched(monkeypatch, "nothing"), marking.with_references
+    watched, real = Watched(monkeypatch, "nothing"), marking._Marking.cells
 
-    def lost(*given: Any) -> Any:
-        sandbox.lost += watched.run == 0
-        watched.run = 1
-        return real(*given)
+    def lost(submission: Any, replaced: Sequence[str] = ()) -> Any:
+        if replaced:
+            sandbox.lost += watched.run == 0
+            watched.run = 1
+        return real(submission, replaced)
 
-    monkeypatch.setattr(marking, "with_references", lost)
+    monkeypatch.setattr(marking._Marking, "cells", lost)
     done = watched.mark(sandbox)
     assert [name for _, name in watched.asked] == [*STEPS[:2], *["a reference"] * 3]
     assert scores(done)["total"] == 0

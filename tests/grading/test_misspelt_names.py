@@ -5,8 +5,8 @@ import pytest
 
 from autograder.diagnosis.explain import Report
 from autograder.grading.marking import misspelt_names
-from autograder.grading.marking.mark_submission import Marked, _name_draws
 from autograder.grading.marking.misspelt_names import as_meant
+from autograder.grading.marking.remarks import explained
 from autograder.judging.exercise import Prediction
 from autograder.judging.records import ExerciseRecord
 
@@ -109,6 +109,4 @@ def test_an_answer_that_draws_random_numbers_is_told_that_and_no_factor(line: st
     grader = {"grade": False, "solution": True, "grade_id": "scaled_scores"}
     answer = nbformat.v4.new_code_cell(f"def scaled_scores(d_k):\n    {line}\n    return f", metadata={"nbgrader": grader})
     report = Report("fail", "S", 0.0, 1.0, "Too small by a third.", checks=(("values", "fail"),))
-    marked = Marked(None, {"scaled_scores": report})
-    _name_draws([answer], marked)
-    assert ("draws random numbers" in marked.reports["scaled_scores"].headline) is said
+    assert ("draws random numbers" in explained(report, answer).headline) is said

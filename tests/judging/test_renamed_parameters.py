@@ -8,7 +8,7 @@ import pytest
 from autograder import Prediction
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import make_report
-from autograder.grading.marking import decide_marks
+from autograder.grading.marking import decide_marks, remarks
 from autograder.judging.compare import judge_choice
 from autograder.judging.exercise import Case, Exercise
 from autograder.judging.records import ExerciseRecord
@@ -89,14 +89,14 @@ def test_the_grade_agrees_and_says_so(record: ExerciseRecord, sandbox: Sandbox) 
     with sandbox.submission([Cell("a", "def less(a, b):\n    return a - b")]) as submission:
         seen = submission.observe_all([decide_marks.question(record)])["less"]
     assert decide_marks.judged_hidden(record, seen).score == 2.0
-    said = decide_marks.renamed(record, "def less(a: float, b) -> float:\n    return a - b")
+    said = remarks.renamed(record, "def less(a: float, b) -> float:\n    return a - b")
     assert said == "less was called by position, since its parameters are a, b where the lesson has x, y"
-    assert decide_marks.renamed(record, "def less(x, y):\n    return x - y") is None
+    assert remarks.renamed(record, "def less(x, y):\n    return x - y") is None
     annotated = 'def less(x: Float[Tensor, "n d"], y: dict[str, "int, or so"]) -> float:\n    return x - y'
-    assert decide_marks.renamed(record, annotated) is None, "commas in annotations separate no parameters"
-    said = decide_marks.renamed(record, annotated.replace("(x:", "(a:"))
+    assert remarks.renamed(record, annotated) is None, "commas in annotations separate no parameters"
+    said = remarks.renamed(record, annotated.replace("(x:", "(a:"))
     assert said == "less was called by position, since its parameters are a, y where the lesson has x, y"
-    assert decide_marks.renamed(record, "def less(*given):\n    return 1") is None
+    assert remarks.renamed(record, "def less(*given):\n    return 1") is None
 
 
 @pytest.mark.parametrize("written", ["b", " b)", "(b)", "b.", '"b"', ["b"], ("b",), {"b"}])

@@ -258,7 +258,7 @@ def test_a_loan_goes_back_if_marking_raises(monkeypatch: pytest.MonkeyPatch) -> 
         budget.spend(OWN_S + 1.0)
         raise SystemError
 
-    monkeypatch.setattr(mark_submission, "_mark", clash)
+    monkeypatch.setattr(mark_submission, "_Marking", clash)
     scheme: Any = SimpleNamespace(limits=Limits())
     with pytest.raises(SystemError):
         mark_submission.mark(scheme, None, b"", purse)  # type: ignore[arg-type]  # nothing runs

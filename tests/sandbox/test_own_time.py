@@ -140,7 +140,7 @@ def test_a_worker_that_is_slow_to_tidy_up_is_thrown_away_and_nothing_is_asked_ag
     host = sandbox._host
     assert host is not None
     with sandbox.submission([Cell("a", "x = 1")]) as submission:
-        submission.values(["x"])
+        submission.texts(["x"])
         monkeypatch.setattr(type(host), "sweep", lambda self: False)
     monkeypatch.undo()
     assert sandbox.lost == 0
@@ -188,7 +188,7 @@ def test_a_prediction_that_takes_its_time_takes_it_off_the_seconds(sandbox: Sand
     budget = Budget(30.0)
     with sandbox.submission([Cell("a", SLOW_VALUE)], budget=budget) as submission:
         before = budget.left_s
-        assert submission.values(["a", "b"]) == {"a": None, "b": None}
+        assert submission.texts(["a", "b"]) == {"a": None, "b": None}
         assert before - budget.left_s > 1.3
 
 

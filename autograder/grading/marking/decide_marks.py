@@ -3,7 +3,6 @@
 The points of a verdict are computed in `judging.compare.score_of`, and `credit` adds those that a teacher leaves for a mistake.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,6 @@ from autograder.judging.compare import judge, judge_choice
 from autograder.judging.exercise import Prediction
 from autograder.judging.observation import Failure, Observation
 from autograder.judging.records import AnyResult, ExerciseRecord, PredictionResult, Result
-from autograder.judging.values import EncodedValue
 from autograder.sandbox import untrusted
 from autograder.sandbox.run_submission import REPLY_BYTES, Question, Submission
 
@@ -30,12 +28,10 @@ def on_visible(scheme: MarkScheme, submission: Submission, names: Sequence[str])
     They decide a mark only if the answer never ran, so the exercises share a process.
     """
     records = {name: scheme.visible.exercises[name] for name in names}
-    chosen = submission.values([name for name, record in records.items() if isinstance(record, Prediction)])
+    chosen = submission.texts([name for name, record in records.items() if isinstance(record, Prediction)])
     seen = submission.observe_all([question(record) for record in records.values() if isinstance(record, ExerciseRecord)])
     return {
-        name: judge_choice(record, _plain_text(chosen[name]))
-        if isinstance(record, Prediction)
-        else judged_from(record, seen[name])
+        name: judge_choice(record, chosen[name]) if isinstance(record, Prediction) else judged_from(record, seen[name])
         for name, record in records.items()
     }
 
@@ -84,7 +80,7 @@ def on_hidden(scheme: MarkScheme, submission: Submission, visible: Mapping[str, 
     because only for those inputs the outcome of each listed mistake is known.
     """
     unsettled = {name: result for name, result in visible.items() if isinstance(result, Result) and not _settled(result)}
-    asked = {name: scheme.own.get(name, scheme.hidden.in_code[name]) for name in unsettled}
+    asked = {name: scheme.record_of(name) for name in unsettled}
     seen = submission.observe_all([question(record) for record in asked.values()], apart=True)
     found = {name: Verdict(result) for name, result in visible.items()}
     results = {name: judged_hidden(record, seen[name]) for name, record in asked.items()}
@@ -106,39 +102,6 @@ def judged_hidden(record: ExerciseRecord, seen: Sequence[Observation]) -> Result
     """Return the verdict on the observations of hidden probes, without explaining it."""
     pairs = zip(seen, record.cases, strict=False)  # a process that ended leaves out the last ones
     return judged_from(record, [untrusted.clean_hidden(one, case, behaviour=bool(record.behaviour)) for one, case in pairs])
-
-
-def renamed(record: ExerciseRecord, source: str) -> str | None:
-    """Return a note if the answer's parameters have other names than the lesson's, in which case it was called by position.
-
-    Only the text is read, because a sandboxed function's own account of itself is not trusted.
-    """
-    found = re.search(rf"^def[ \t]+{re.escape(record.id)}[ \t]*\(([^()=]*)\)", source, re.MULTILINE)
-    asked = list(record.cases[0].probe.inputs.items()) if found and record.cases else []
-    theirs = _parameters(found[1]) if found else []
-    if len(theirs) != len(asked) or theirs == asked or not all(name.isidentifier() for name in theirs):
-        return None
-    theirs_said, ours_said = ", ".join(theirs), ", ".join(asked)
-    return f"{record.id} was called by position, since its parameters are {theirs_said} where the lesson has {ours_said}"
-
-
-def _parameters(signature: str) -> list[str]:
-    """Return the names of the parameters, without annotations, whose commas may stand in brackets or quotes.
-
-    >>> _parameters('Q: Float[Tensor, "n d"], K')
-    ['Q', 'K']
-    """
-    plain, depth = "", 0
-    for each in re.findall(r"\"[^\"]*\"|'[^']*'|.", signature, re.DOTALL):
-        depth += (each in "[{") - (each in "]}")
-        plain += "" if depth else each
-    return [part.partition(":")[0].strip() for part in plain.split(",")]
-
-
-def lacks_module(visible: AnyResult) -> bool:
-    """Return whether an answer failed because it asked for a module that is not installed here."""
-    seen = [case.observation.failure for case in visible.cases if not case.passed] if isinstance(visible, Result) else []
-    return any(failure is not None and failure.type == "ModuleNotFoundError" for failure in seen)
 
 
 def _settled(visible: Result) -> bool:
@@ -165,9 +128,3 @@ def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
         return judge_missing(record)
     observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
     return judge(record, observations)
-
-
-def _plain_text(tree: EncodedValue | None) -> str | None:
-    if tree is not None and tree.entries is not None and len(tree.entries) == 1:  # ["b"]
-        tree = tree.entries[0]
-    return tree.content if tree is not None and isinstance(tree.content, str) else None

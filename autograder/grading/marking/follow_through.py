@@ -7,7 +7,7 @@ its code names it, and it counts as the student's own work only if it does more 
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.finding import fact
@@ -15,8 +15,6 @@ from autograder.diagnosis.phrase import next_step, say
 from autograder.grading import read_in_child
 from autograder.grading.marking.forbidden_names import Bindings, bindings
 from autograder.judging.records import ExerciseRecord
-from autograder.notebooks.roles import grade_id, is_answer
-from autograder.sandbox.run_submission import Cell
 
 Policy = Literal["full", "half", "none"]
 SHARE: dict[str, float] = {"full": 1.0, "half": 0.5, "none": 0.0}
@@ -62,14 +60,6 @@ def only_calls(called: Collection[str] | None, below: Collection[str]) -> bool:
     (True, False, False)
     """
     return called is not None and set(called) <= set(below)
-
-
-def with_references(cells: Sequence[Any], replaced: Collection[str], references: Mapping[str, str]) -> list[Cell]:
-    """Return the cells to run, with the reference in place of the answers to `replaced`."""
-    return [
-        Cell(cell.id, references[str(grade_id(cell))] if is_answer(cell) and grade_id(cell) in replaced else cell.source)
-        for cell in cells
-    ]
 
 
 def carried(report: Report, record: ExerciseRecord, score: float, below: Sequence[str], policy: Policy) -> Report:

@@ -8,11 +8,10 @@ notebook as nbgrader's autograder would have left it, so nbgrader's formgrader, 
 import contextlib
 import copy
 import math
-import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,12 +19,10 @@ import nbformat
 
 from autograder.diagnosis import panel
 from autograder.diagnosis.explain import Report
-from autograder.diagnosis.finding import fact
-from autograder.diagnosis.phrase import next_step, say
 from autograder.grading import read_in_child
-from autograder.grading.marking import decide_marks, forbidden_names, read_submission
+from autograder.grading.marking import decide_marks, forbidden_names, read_submission, remarks
 from autograder.grading.marking.credit import credit_for
-from autograder.grading.marking.follow_through import calls, carried, failing_below, only_calls, with_references
+from autograder.grading.marking.follow_through import calls, carried, failing_below, only_calls
 from autograder.grading.marking.forbidden_names import Bindings
 from autograder.grading.marking.misspelt_names import as_meant
 from autograder.grading.marking.needed_cells import to_run
@@ -41,13 +38,9 @@ from autograder.sandbox.client import Sandbox
 from autograder.sandbox.run_submission import Cell
 
 PAGE_S = 1.0  # processor seconds for reading the texts again for a page if marking used up everything
-LOCKED_S = 10.0  # for each locked cell of the lesson, and for each answer
+LOCKED_S = 10.0  # for each locked cell of the lesson, which is quick unless it calls an answer that loops, and for each answer
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 CUT_BY_CLASS, CUT_BY_LOAD = "the class", "other work on this machine"
-_DRAWS = re.compile(  # calls that draw random numbers
-    r"\b(?:torch\.(?:randn?|randint|randperm|normal|bernoulli|multinomial)|random\.\w+|default_rng)\(|\.(?:normal_|uniform_|bernoulli_)\("
-)
-_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)", re.MULTILINE)
 MAX_KEPT = 1 << 20  # bytes of an exercise's results that are kept until a submission is marked again
 ATTEMPTS = 3  # how often a submission is marked if its sandbox is lost
 
@@ -69,92 +62,6 @@ class Marked:
     fixed: "Fixed | None" = None  # for a submission that was cut short: what stays as it is in the next marking
 
 
-def mark(
-    scheme: MarkScheme,
-    sandbox: Sandbox,
-    handed: Handed | bytes,
-    purse: Purse | None = None,
-    fixed: "Fixed | None" = None,
-    *,
-    final: bool = True,
-) -> Marked:
-    """Mark a submission; bytes are those of a notebook. `purse` holds the time that its class may still use.
-
-    A submission that is not `final` stops when others cut it short. It is then marked again without a purse, starting from
-    what was `fixed`.
-    """
-    handed = Handed(handed) if isinstance(handed, bytes) else handed
-    limit_s = scheme.limits.budget_s
-    try:
-        with contextlib.nullcontext(Budget(limit_s)) if purse is None else purse.loan(limit_s) as budget:
-            return _mark(scheme, sandbox, handed, budget, fixed or Fixed(), final=final)
-    finally:
-        read_submission.forget()
-        fingerprint.forget()
-
-
-def _mark(scheme: MarkScheme, sandbox: Sandbox, handed: Handed, budget: Budget, fixed: "Fixed", *, final: bool) -> Marked:
-    scheme = replace(scheme, own=handed.hidden)
-    began = time.thread_time()
-    sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
-    cells, told = handed.cells()  # the learner sees `told` too
-    ours = {*(cell.source for cell in scheme.released.cells), *scheme.references.values()}
-    files = handed.modules()
-    whole_s = budget.left_s
-    reading = read_in_child.Seconds(read_in_child.READ_S, budget)
-    flags = read_submission.read_ahead(cells, ours, [text_of(data) for data in files.values()], reading)
-    drawn: dict[str, tuple[str, ...]] | None = None
-
-    def cut() -> str:
-        short = budget.spent and whole_s < scheme.limits.budget_s
-        return CUT_BY_LOAD if budget.starved else CUT_BY_CLASS if short else ""
-
-    for attempt in range(ATTEMPTS):  # a worker lost along the way (killed from outside, say) must not cost the learner anything
-        lost = sandbox.lost
-        rebuilt = rebuild(scheme.released, cells)
-        flags += read_submission.read_anew(rebuilt.notebook, reading)
-        told += [flag for flag in rebuilt.flags if not (flag.startswith("missing") and not cells)]
-        drawn = read_submission.draw(rebuilt.pictures, reading) if drawn is None else drawn
-        told += read_submission.show(rebuilt, drawn)
-        marked = Marked(rebuilt.notebook, flags=list(flags), notes=list(told), tier=sandbox.label)
-        last = attempt == ATTEMPTS - 1
-
-        def again(lost: int = lost, last: bool = last) -> bool:
-            """Return whether the last questions must be asked again, here or in another marking."""
-            return (sandbox.lost != lost and not last) or (not final and cut() != "")
-
-        _run_and_mark(scheme, sandbox, marked, budget, reading, fixed, files, again)
-        if sandbox.lost == lost or (not final and cut()):
-            break
-    else:
-        marked.flags.append("its sandbox ended each time it was marked: the submission may end it, or something on this machine")
-    marked.flags += [read_submission.SLOW] if reading.short else []
-    marked.page_s = min(reading.left_s, max(PAGE_S, budget.left_s))
-    marked.refused.update(fixed.refused)
-    marked.cut = cut()
-    if marked.cut and not final:
-        marked.fixed = fixed.small()
-    if marked.cut == CUT_BY_LOAD:
-        marked.flags.append(
-            "something ran out of time only because other programs had the processors: grade it again when this machine does "
-            "less, with `attn grade --again --student`"
-        )
-    elif marked.cut == CUT_BY_CLASS:
-        marked.flags.append(
-            f"it had {whole_s:.0f} of the {scheme.limits.budget_s:.0f} s of a submission, because others had used what the class "
-            "shares: grade it again with `attn grade --again --student`"
-        )
-    elif budget.spent:
-        marked.notes.append(
-            f"it used the {whole_s:.0f} s of its own that a submission has, so what came later was not asked. Other work on the "
-            "machine is not counted"
-        )
-    marked.seconds = whole_s - budget.left_s + time.thread_time() - began
-    marked.notes = list(dict.fromkeys(marked.notes))
-    marked.flags = list(dict.fromkeys([*marked.notes, *marked.flags]))
-    return marked
-
-
 @dataclass
 class Fixed:
     """What is already decided about a submission, however often its sandbox is lost or it is marked again.
@@ -168,24 +75,28 @@ class Fixed:
 
     shown: dict[str, tuple[list[Any], str]] | None = None  # the outputs of each cell, by id, and how it ended
     visible: Mapping[str, AnyResult] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)  # answers that ask for a missing module
-    found: Mapping[str, decide_marks.Verdict] | None = None
-    reports: dict[str, Report] = field(default_factory=dict)  # replaces `found` when it is marked again
+    verdicts: Mapping[str, decide_marks.Verdict] | None = None
+    reports: dict[str, Report] = field(default_factory=dict)  # replaces `verdicts` when it is marked again
     flags: list[str] = field(default_factory=list)
     carried: dict[str, Report] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def names(self) -> list[str]:
+        """The exercises whose answers were asked."""
+        return [*self.reports, *(self.verdicts or {})]
+
     def report(self, name: str, *, explain: bool = True) -> Report:
         """Return the report on what the answer to `name` earns by itself: see `Verdict.report`."""
-        assert self.found is not None
-        return self.reports[name] if name in self.reports else self.found[name].report(explain=explain)
+        assert self.verdicts is not None
+        return self.reports[name] if name in self.reports else self.verdicts[name].report(explain=explain)
 
     def small(self) -> "Fixed":
         """Return a copy without large arrays, to keep until everybody else is marked."""
-        if self.found is None:
+        if self.verdicts is None:
             return replace(self, visible={name: _small(result) for name, result in self.visible.items()})
-        return replace(self, visible={}, found={}, reports={name: self.report(name) for name in [*self.reports, *self.found]})
+        return replace(self, visible={}, verdicts={}, reports={name: self.report(name) for name in self.names})
 
 
 def _small(result: AnyResult) -> AnyResult:
@@ -199,178 +110,249 @@ def _small(result: AnyResult) -> AnyResult:
     return decide_marks.judged_from(result.exercise, [large] * len(result.cases))
 
 
-def _run_and_mark(
+def mark(
     scheme: MarkScheme,
     sandbox: Sandbox,
-    marked: Marked,
-    budget: Budget,
-    reading: read_in_child.Seconds,
-    fixed: Fixed,
-    files: Mapping[str, bytes],
-    again: Callable[[], bool],
-) -> None:
-    """Continue from what is `fixed`, step by step, until something has to be asked `again`."""
-    notebook = marked.notebook
-    run = to_run(scheme.released, notebook)
-    answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
-    others = [cell.source for cell in run if not is_answer(cell)]
-    texts, spelt = as_meant(answers, scheme.hidden.exercises, others, reading)
-    marked.notes += spelt
-    cells, absent = _cells(run, files, texts)
-    marked.notes += absent
-    checks = {name: cell for cell in notebook.cells if (name := exercise_of(cell)) is not None}
-    if fixed.found is None:
-        with sandbox.submission(cells, files, budget=budget) as submission:
-            if fixed.shown is None:
+    handed: Handed | bytes,
+    purse: Purse | None = None,
+    fixed: Fixed | None = None,
+    *,
+    final: bool = True,
+) -> Marked:
+    """Mark a submission; bytes are those of a notebook. `purse` holds the time that its class may still use.
+
+    A submission that is not `final` stops when others cut it short. It is then marked again without a purse, starting from
+    what was `fixed`.
+    """
+    handed = Handed(handed) if isinstance(handed, bytes) else handed
+    limit_s = scheme.limits.budget_s
+    try:
+        with contextlib.nullcontext(Budget(limit_s)) if purse is None else purse.loan(limit_s) as budget:
+            return _Marking(scheme, sandbox, handed, budget, fixed or Fixed(), final).mark()
+    finally:
+        read_submission.forget()
+        fingerprint.forget()
+
+
+class _Marking:
+    """The marking of one submission: it is read once, and then asked until everything about it is `fixed`."""
+
+    def __init__(self, scheme: MarkScheme, sandbox: Sandbox, handed: Handed, budget: Budget, fixed: Fixed, final: bool):
+        self.scheme, self.sandbox, self.budget = replace(scheme, own=handed.hidden), sandbox, budget
+        self.fixed, self.final = fixed, final
+        self.began, self.whole_s = time.thread_time(), budget.left_s
+        self.reading = read_in_child.Seconds(read_in_child.READ_S, budget)
+        sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
+        self.files = handed.modules()
+        self.modules, self.imports = [text_of(data) for data in self.files.values()], Imports(self.files)
+        self.notebook, self.notes, self.flags = self.rebuild(handed)
+        self.checks = {name: cell for cell in self.notebook.cells if (name := exercise_of(cell)) is not None}
+        self.run = to_run(scheme.released, self.notebook)
+        self.answers = {str(grade_id(cell)): cell for cell in self.run if is_answer(cell)}
+        self.sources = {name: str(cell.source) for name, cell in self.answers.items()}
+        self.texts = self.texts_to_run()
+
+    def mark(self) -> Marked:
+        """Return the marked submission. If it is cut short and not `final`, only what is fixed about it counts."""
+        tier = self.sandbox.label
+        for attempt in range(
+            ATTEMPTS
+        ):  # a worker lost along the way (killed from outside, say) must not cost the learner anything
+            self.lost, self.is_last = self.sandbox.lost, attempt == ATTEMPTS - 1
+            self.ask()
+            if self.sandbox.lost == self.lost or self.is_postponed:
+                break
+        else:
+            self.flags.append(
+                "its sandbox ended each time it was marked: the submission may end it, or something on this machine"
+            )
+        if self.is_postponed:
+            return Marked(self.notebook, tier=tier, cut=self.cut, fixed=self.fixed.small())
+        broken, reports = self.show_outputs(), self.explain()
+        self.remark(reports)
+        self.remark_on_time()
+        notes = list(dict.fromkeys(self.notes))
+        return Marked(
+            self.notebook,
+            reports,
+            flags=list(dict.fromkeys([*notes, *self.flags])),
+            notes=notes,
+            broken=broken,
+            refused=Counter(self.fixed.refused),
+            tier=tier,
+            seconds=self.whole_s - self.budget.left_s + time.thread_time() - self.began,
+            page_s=min(self.reading.left_s, max(PAGE_S, self.budget.left_s)),
+            cut=self.cut,
+        )
+
+    def rebuild(self, handed: Handed) -> tuple[Any, list[str], list[str]]:
+        """Return the notebook to grade, notes for the student and flags, all about what was handed in."""
+        cells, notes = handed.cells()
+        ours = {*(cell.source for cell in self.scheme.released.cells), *self.scheme.references.values()}
+        flags = read_submission.read_ahead(cells, ours, self.modules, self.reading)
+        rebuilt = rebuild(self.scheme.released, cells)
+        flags += read_submission.read_anew(rebuilt.notebook, self.reading)
+        notes += [flag for flag in rebuilt.flags if cells or not flag.startswith("missing")]
+        notes += read_submission.show(rebuilt, read_submission.draw(rebuilt.pictures, self.reading))
+        return rebuilt.notebook, notes, flags
+
+    def texts_to_run(self) -> dict[str, str]:
+        """Return what to run for each cell, by its id: answers as they were meant, and nothing imported that is not there."""
+        others = [cell.source for cell in self.run if not is_answer(cell)]
+        meant, notes = as_meant(self.sources, self.scheme.hidden.exercises, others, self.reading)
+        self.notes += notes
+        texts = {cell.id: cell.source for cell in self.run}
+        texts |= {self.answers[name].id: text for name, text in meant.items()}
+        for cell in self.run:
+            if is_answer(cell) or not grade_id(cell):  # the lesson's locked cells stay as they are
+                texts[cell.id], absent = without_absent(texts[cell.id], self.imports)
+                name = repr(grade_id(cell)) if is_answer(cell) else "a cell"
+                self.notes += [
+                    f"{name} imports {module}, which is not installed here: that line was left out" for module in absent
+                ]
+        return texts
+
+    def cells(self, replaced: Collection[str] = ()) -> list[Cell]:
+        """Return the cells for the sandbox, with the reference in place of each answer in `replaced`."""
+        texts = dict(self.texts)
+        for name in replaced:
+            texts[self.answers[name].id], _ = without_absent(self.scheme.references[name], self.imports)
+        return [Cell(cell.id, texts[cell.id], LOCKED_S if grade_id(cell) else math.inf) for cell in self.run]
+
+    @property
+    def cut(self) -> str:
+        """Who cut it short, if somebody did."""
+        short = self.budget.spent and self.whole_s < self.scheme.limits.budget_s
+        return CUT_BY_LOAD if self.budget.starved else CUT_BY_CLASS if short else ""
+
+    @property
+    def is_postponed(self) -> bool:
+        """Whether it must be marked again after everybody else, because others cut it short."""
+        return not self.final and self.cut != ""
+
+    @property
+    def must_ask_again(self) -> bool:
+        """Whether the last questions must be asked again, in the next attempt or in another marking."""
+        return (self.sandbox.lost != self.lost and not self.is_last) or self.is_postponed
+
+    def ask(self) -> None:
+        """Continue from what is `fixed`, step by step, until something has to be asked again."""
+        if self.fixed.verdicts is None:
+            self.ask_by_itself()
+        if self.fixed.verdicts is not None:
+            self.ask_with_references()
+
+    def ask_by_itself(self) -> None:
+        """Fix what the student will see of the answers, and then what each answer earns by itself."""
+        with self.sandbox.submission(self.cells(), self.files, budget=self.budget) as submission:
+            if self.fixed.shown is None:
                 shown = {
                     done.id: ([nbformat.from_dict(output) for output in done.outputs], done.status) for done in submission.outputs
                 }
                 # exercises can communicate in the sandbox through files or shared memory, so one could show what another was
                 # asked
-                visible = decide_marks.on_visible(scheme, submission, list(checks))
-                if again():
+                visible = decide_marks.on_visible(self.scheme, submission, list(self.checks))
+                if self.must_ask_again:
                     return
-                fixed.shown, fixed.visible = shown, visible
-                fixed.notes = [f"a cell {_ENDS[status]}" for _, status in shown.values() if status in _ENDS]
-            found = decide_marks.on_hidden(scheme, submission, fixed.visible)
-        fixed.refused.update(submission.refused)
-        if again():
+                self.fixed.shown, self.fixed.visible = shown, visible
+            verdicts = decide_marks.on_hidden(self.scheme, submission, self.fixed.visible)
+        self.fixed.refused.update(submission.refused)
+        if self.must_ask_again:
             return
         odd = "{} is wrong only on inputs that were drawn for this student: see how it gets its results"
-        fixed.flags = [odd.format(name) for name, verdict in found.items() if verdict.own_alone]
-        fixed.lacking = [name for name, result in fixed.visible.items() if decide_marks.lacks_module(result)]
-        fixed.found = found
-    for cell in run:
-        outputs, end = (fixed.shown or {}).get(cell.id, ([], "not run"))
-        cell.outputs = copy.deepcopy(outputs)
-        if end == "error" and grade_id(cell) and not is_answer(cell):
-            marked.broken.append(f"{grade_id(cell)!r} fails: {_error(cell)}")
-    marked.notes += fixed.notes
-    marked.flags += fixed.flags
-    _follow_through(scheme, sandbox, run, fixed, budget, reading, files, texts, again)
-    if again():
-        return
-    for name, report in fixed.carried.items():
-        if report.carried:
-            marked.flags.append(f"{name}: {report.score:g} points with the reference's {', '.join(report.carried)}")
-    marked.reports = {
-        name: fixed.carried[name] if name in fixed.carried and fixed.carried[name].carried else fixed.report(name)
-        for name in [*fixed.reports, *fixed.found]
-    }
-    _quote(run, marked)
-    _name_draws(run, marked)
-    for name, cell in checks.items():
-        cell.outputs = [_as_output(marked.reports[name])]
-    in_code = scheme.hidden.in_code
-    passed = [name for name, report in marked.reports.items() if report.score > 0 and name in answers and name in in_code]
-    marked.notes += [said for name in passed if (said := decide_marks.renamed(in_code[name], answers[name]))]
-    stopped = {str(grade_id(cell)) for cell in run if is_answer(cell) and _error(cell).startswith("ModuleNotFoundError")}
-    lacking = [name for name in marked.reports if name in stopped or name in fixed.lacking]
-    short = [name for name in lacking if marked.reports[name].score < marked.reports[name].points]
-    marked.notes += [_lacks(name, answers.get(name, ""), files) for name in short]
-    modules = [text_of(data) for data in files.values()]
-    lesson = {cell.source for cell in scheme.released.cells if grade_id(cell) is None}
-    marked.flags += forbidden_names.flags(in_code, notebook, modules, lesson)
+        self.fixed.flags = [odd.format(name) for name, verdict in verdicts.items() if verdict.own_alone]
+        self.fixed.lacking = [name for name, result in self.fixed.visible.items() if remarks.lacks_module(result)]
+        self.fixed.verdicts = verdicts
 
+    def ask_with_references(self) -> None:
+        """Ask again the answers that fail only because of an earlier one, in the lesson's order, with its reference in place.
 
-def _error(cell: Any) -> str:
-    said = next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
-    return re.sub(r"\s+", " ", said)  # on one line, wherever it is shown
+        No reference enters the sandbox before the answer that it replaces has everything it may get: an answer is asked only
+        with references of earlier ones, and what is fixed is never asked again.
+        """
+        scheme, reports = self.scheme, {name: self.fixed.report(name, explain=False) for name in self.fixed.names}
+        leaning = Bindings(cell.source for cell in self.run)
+        failing = [name for name in scheme.hidden.in_code if name in reports and reports[name].score < reports[name].points]
+        order = list(scheme.hidden.exercises)
+        asked = {
+            name: below
+            for name in failing
+            if scheme.follow_through != "none" and name not in self.fixed.carried
+            if (below := failing_below(name, self.sources, leaning, failing, order, scheme.references))
+        }
+        called = calls([self.sources[name] for name in asked], self.reading)
+        for name, below in asked.items():
+            if self.budget.spent or only_calls(called[self.sources[name]], below):
+                continue
+            record = scheme.record_of(name)
+            with self.sandbox.submission(self.cells(below), self.files, budget=self.budget) as submission:
+                observations = submission.observe_all([decide_marks.question(record)], apart=True)[name]
+            self.fixed.refused.update(submission.refused)
+            if self.must_ask_again:
+                return
+            result = decide_marks.judged_hidden(record, observations)
+            credit = credit_for(result, scheme.shares.get(name, {}))
+            score = max(result.score, credit.points if credit is not None else 0.0)
+            self.fixed.carried[name] = carried(reports[name], record, score, below, scheme.follow_through)
 
+    def show_outputs(self) -> list[str]:
+        """Put what the cells showed into the notebook. Returns the given cells that failed, with the error."""
+        shown, broken = self.fixed.shown or {}, []
+        for cell in self.run:
+            outputs, end = shown.get(cell.id, ([], "not run"))
+            cell.outputs = copy.deepcopy(outputs)
+            if end == "error" and grade_id(cell) and not is_answer(cell):
+                broken.append(f"{grade_id(cell)!r} fails: {remarks.error_of(cell)}")
+        return broken
 
-def _lacks(name: str, source: str, files: Mapping[str, bytes]) -> str:
-    """Return the note for an answer that fails to import a module: it may be right where the module is installed."""
-    imports = Imports(files)
-    asked = [module for found in _IMPORT.finditer(source) for module in map(str.strip, found[1].split(","))]
-    module = next((repr(each) for each in asked if not imports.has(each)), "a module")
-    return f"{name!r} imports {module}, which the grader doesn't have: the answer may be right, so a person should look at it"
+    def explain(self) -> dict[str, Report]:
+        """Return the report on each exercise, which is also what its check shows."""
+        reports = {name: report for name, report in self.fixed.carried.items() if report.carried}
+        for name in self.fixed.names:
+            report = reports[name] if name in reports else self.fixed.report(name)
+            reports[name] = remarks.explained(report, self.answers[name]) if name in self.answers else report
+            self.checks[name].outputs = [_as_output(reports[name])]
+        return {name: reports[name] for name in self.fixed.names}
 
+    def remark(self, reports: Mapping[str, Report]) -> None:
+        """Add what a person, or also the student, should know besides the marks."""
+        in_code, fixed = self.scheme.hidden.in_code, self.fixed
+        self.notes += [f"a cell {_ENDS[status]}" for _, status in (fixed.shown or {}).values() if status in _ENDS]
+        self.flags += fixed.flags
+        self.flags += [
+            f"{name}: {report.score:g} points with the reference's {', '.join(report.carried)}"
+            for name, report in reports.items()
+            if report.carried
+        ]
+        for name, cell in self.answers.items():
+            answered = name in reports and name in in_code and reports[name].score > 0
+            if answered and (note := remarks.renamed(in_code[name], cell.source)):
+                self.notes.append(note)
+        for name, report in reports.items():
+            stopped = name in self.answers and remarks.error_of(self.answers[name]).startswith("ModuleNotFoundError")
+            if (stopped or name in fixed.lacking) and report.score < report.points:
+                self.notes.append(remarks.missing_module(name, self.sources.get(name, ""), self.imports))
+        lesson = {cell.source for cell in self.scheme.released.cells if grade_id(cell) is None}
+        self.flags += forbidden_names.flags(in_code, self.notebook, self.modules, lesson)
 
-def _quote(run: Sequence[Any], marked: Marked) -> None:
-    """Explain a missing answer whose cell stopped, with the cell's error."""
-    for cell in run:
-        report = marked.reports.get(name := str(grade_id(cell))) if is_answer(cell) else None
-        if report is None or report.status != "todo" or not (error := _error(cell)) or error.startswith("NotImplementedError"):
-            continue
-        kind, _, message = error.partition(": ")
-        said = fact("report.cell_stopped", name=name, type=kind, message=message[:200] or kind)
-        marked.reports[name] = replace(report, status="fail", headline=say(said), advice=next_step(said), hints=())
-
-
-def _name_draws(run: Sequence[Any], marked: Marked) -> None:
-    """Explain an answer that draws random numbers and comes only close to what is asked: no factor is wrong."""
-    for cell in run:
-        report = marked.reports.get(name := str(grade_id(cell))) if is_answer(cell) else None
-        if report is None or report.status not in ("fail", "part") or report.known or ("values", "fail") not in report.checks:
-            continue
-        if _DRAWS.search(cell.source):
-            said = fact("report.draws")
-            marked.reports[name] = replace(report, headline=say(said), advice=next_step(said))
-
-
-def _follow_through(
-    scheme: MarkScheme,
-    sandbox: Sandbox,
-    run: Sequence[Any],
-    fixed: Fixed,
-    budget: Budget,
-    reading: read_in_child.Seconds,
-    files: Mapping[str, bytes],
-    texts: Mapping[str, str],
-    again: Callable[[], bool],
-) -> None:
-    """Ask again the answers that fail only because of an earlier one, in the lesson's order, with the reference in its place.
-
-    No reference enters the sandbox before the answer that it replaces has everything it may get: an answer is asked only
-    with references of earlier ones, and what is fixed is never asked again.
-    """
-    assert fixed.found is not None
-    records = scheme.hidden.in_code
-    reports = {name: fixed.report(name, explain=False) for name in [*fixed.reports, *fixed.found]}
-    leaning, imports = Bindings(cell.source for cell in run), Imports(files)
-    answers = {str(grade_id(cell)): cell.source for cell in run if is_answer(cell)}
-    failing = [name for name in records if name in reports and reports[name].score < reports[name].points]
-    order = list(scheme.hidden.exercises)
-    asked = {
-        name: below
-        for name in failing
-        if scheme.follow_through != "none" and name not in fixed.carried
-        if (below := failing_below(name, answers, leaning, failing, order, scheme.references))
-    }
-    called = calls([answers[name] for name in asked], reading)
-    for name, below in asked.items():
-        if budget.spent or only_calls(called[answers[name]], below):
-            continue
-        cells = with_references(run, below, scheme.references)
-        meant = {cell.id: texts.get(str(grade_id(cell))) for cell in run if is_answer(cell) and grade_id(cell) not in below}
-        cells = [Cell(cell.id, without_absent(meant.get(cell.id) or cell.source, imports)[0]) for cell in cells]
-        with sandbox.submission(cells, files, budget=budget) as submission:
-            record = scheme.own.get(name, records[name])
-            seen = submission.observe_all([decide_marks.question(record)], apart=True)[name]
-        fixed.refused.update(submission.refused)
-        if again():
-            return
-        result = decide_marks.judged_hidden(record, seen)
-        credit = credit_for(result, scheme.shares.get(name, {}))
-        score = max(result.score, credit.points if credit is not None else 0.0)
-        fixed.carried[name] = carried(reports[name], record, score, below, scheme.follow_through)
-
-
-def _cells(run: Sequence[Any], files: Mapping[str, bytes], texts: Mapping[str, str]) -> tuple[list[Cell], list[str]]:
-    """Return the cells for the sandbox and notes on missing imports. `texts` replace answers.
-
-    Locked cells get a short limit because they are quick unless they call an answer that loops; so do answers, which only
-    define.
-    """
-    cells, told, imports = [], [], Imports(files)
-    for cell in run:
-        own = bool(grade_id(cell)) and not is_answer(cell)
-        text = texts.get(str(grade_id(cell)), cell.source) if is_answer(cell) else cell.source
-        source, absent = (text, []) if own else without_absent(text, imports)
-        name = repr(grade_id(cell)) if is_answer(cell) else "a cell"
-        told += [f"{name} imports {module}, which is not installed here: that line was left out" for module in absent]
-        cells.append(Cell(cell.id, source, LOCKED_S if own or is_answer(cell) else math.inf))
-    return cells, told
+    def remark_on_time(self) -> None:
+        """Add what must be known if it ran out of time."""
+        self.flags += [read_submission.SLOW] if self.reading.short else []
+        if self.cut == CUT_BY_LOAD:
+            self.flags.append(
+                "something ran out of time only because other programs had the processors: grade it again when this machine does "
+                "less, with `attn grade --again --student`"
+            )
+        elif self.cut == CUT_BY_CLASS:
+            self.flags.append(
+                f"it had {self.whole_s:.0f} of the {self.scheme.limits.budget_s:.0f} s of a submission, because others had used "
+                "what the class shares: grade it again with `attn grade --again --student`"
+            )
+        elif self.budget.spent:
+            self.notes.append(
+                f"it used the {self.whole_s:.0f} s of its own that a submission has, so what came later was not asked. Other "
+                "work on the machine is not counted"
+            )
 
 
 def _as_output(report: Report) -> Any:

@@ -97,6 +97,10 @@ class MarkScheme:
         """What its sandboxes must have ready."""
         return setup_for(self.released, self.limits, self.given)
 
+    def record_of(self, name: str) -> ExerciseRecord:
+        """Return the record by which the answer to `name` is marked: the student's own, or the class's."""
+        return self.own[name] if name in self.own else self.hidden.in_code[name]
+
 
 def points_of_cells(scheme: MarkScheme) -> dict[str, float]:
     """Return the points of each graded cell of an exercise, by grade_id."""

@@ -1,0 +1,81 @@
+"""Remark on an answer what its mark does not say: a name, a module, an error or random numbers that explain what happened."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from autograder.diagnosis.explain import Report
+from autograder.diagnosis.finding import fact
+from autograder.diagnosis.phrase import next_step, say
+from autograder.grading.marking.read_submission import Imports
+from autograder.judging.records import AnyResult, ExerciseRecord, Result
+from autograder.notebooks.roles import grade_id
+
+_DRAWS = re.compile(  # calls that draw random numbers
+    r"\b(?:torch\.(?:randn?|randint|randperm|normal|bernoulli|multinomial)|random\.\w+|default_rng)\(|\.(?:normal_|uniform_|bernoulli_)\("
+)
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)", re.MULTILINE)
+
+
+def explained(report: Report, cell: Any) -> Report:
+    """Return the report on the answer in `cell`, with the reason that the cell itself gives.
+
+    A missing answer whose cell stopped is explained by the cell's error. An answer that draws random numbers and comes only
+    close to what is asked is told so, because no factor is wrong.
+    """
+    error = error_of(cell)
+    if report.status == "todo" and error and not error.startswith("NotImplementedError"):
+        kind, _, message = error.partition(": ")
+        reason = fact("report.cell_stopped", name=str(grade_id(cell)), type=kind, message=message[:200] or kind)
+        return replace(report, status="fail", headline=say(reason), advice=next_step(reason), hints=())
+    close = report.status in ("fail", "part") and not report.known and ("values", "fail") in report.checks
+    if close and _DRAWS.search(cell.source):
+        reason = fact("report.draws")
+        return replace(report, headline=say(reason), advice=next_step(reason))
+    return report
+
+
+def error_of(cell: Any) -> str:
+    """Return the error with which `cell` stopped, on one line wherever it is shown; empty if it did not stop."""
+    error = next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
+    return re.sub(r"\s+", " ", error)
+
+
+def renamed(record: ExerciseRecord, source: str) -> str | None:
+    """Return a note if the answer's parameters have other names than the lesson's, in which case it was called by position.
+
+    Only the text is read, because a sandboxed function's own account of itself is not trusted.
+    """
+    found = re.search(rf"^def[ \t]+{re.escape(record.id)}[ \t]*\(([^()=]*)\)", source, re.MULTILINE)
+    asked = list(record.cases[0].probe.inputs.items()) if found and record.cases else []
+    theirs = _parameters(found[1]) if found else []
+    if len(theirs) != len(asked) or theirs == asked or not all(name.isidentifier() for name in theirs):
+        return None
+    theirs_said, ours_said = ", ".join(theirs), ", ".join(asked)
+    return f"{record.id} was called by position, since its parameters are {theirs_said} where the lesson has {ours_said}"
+
+
+def _parameters(signature: str) -> list[str]:
+    """Return the names of the parameters, without annotations, whose commas may stand in brackets or quotes.
+
+    >>> _parameters('Q: Float[Tensor, "n d"], K')
+    ['Q', 'K']
+    """
+    plain, depth = "", 0
+    for each in re.findall(r"\"[^\"]*\"|'[^']*'|.", signature, re.DOTALL):
+        depth += (each in "[{") - (each in "]}")
+        plain += "" if depth else each
+    return [part.partition(":")[0].strip() for part in plain.split(",")]
+
+
+def lacks_module(visible: AnyResult) -> bool:
+    """Return whether an answer failed because it asked for a module that is not installed here."""
+    seen = [case.observation.failure for case in visible.cases if not case.passed] if isinstance(visible, Result) else []
+    return any(failure is not None and failure.type == "ModuleNotFoundError" for failure in seen)
+
+
+def missing_module(name: str, source: str, imports: Imports) -> str:
+    """Return the note for an answer that fails to import a module: it may be right where the module is installed."""
+    asked = [module for match in _IMPORT.finditer(source) for module in map(str.strip, match[1].split(","))]
+    module = next((repr(module) for module in asked if not imports.has(module)), "a module")
+    return f"{name!r} imports {module}, which the grader doesn't have: the answer may be right, so a person should look at it"
