@@ -21,11 +21,11 @@ from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_r
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.marking.hidden_draws import HiddenDraws
 from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Fixed, Marked
-from autograder.grading.marking.scheme import MarkScheme, make_hidden_draws, make_mark_scheme, points_of_cells, read_release
+from autograder.grading.marking.scheme import MarkScheme, make_hidden_draws, make_mark_scheme, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted_folders import Job
 from autograder.grading.workers import Workers
-from autograder.grading.write_results import DryWriter, Writer, page_for, place
+from autograder.grading.write_results import Writer, page_for, place
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.roles import is_answer, is_grade
 from autograder.sandbox.submission_limits import Limits
@@ -69,21 +69,17 @@ def grade_assignment(
         if again or set(names) - set(before):
             pool.start()  # somebody certainly needs grading, so import while we read
             read_in_child.start()
-        writer: Writer | DryWriter = DryWriter(root)
-        old = before
+        book = None
         if not dry_run:
             api = nbgrader_api(root)
             ensure_assignment(api, root, assignment)
             book = stack.enter_context(Gradebook(api, assignment))
-            writer = Writer(root, api, assignment, book, feedback=feedback)
-            old = writer.known()
-        old = {} if again else old
         scheme = make_mark_scheme(root, assignment, limits)
-        writer.points = scheme.hidden.points
-        if not dry_run:
-            book.set_points(points_of_cells(scheme))
+        writer = Writer(root, scheme, book, feedback=feedback)
+        old = {} if again else writer.known()
         rows = {name: old[name][1] for name in names if name in old}
-        rows |= {name: submitted_folders.unnameable(name, writer.points) for name in names if not submitted_folders.is_name(name)}
+        points = scheme.hidden.points
+        rows |= {name: submitted_folders.unnameable(name, points) for name in names if not submitted_folders.is_name(name)}
         jobs = (submitted_folders.read(root, assignment, scheme, name) for name in names if submitted_folders.is_name(name))
         left = (job for job in jobs if job.student not in rows or old[job.student][0] != job.key)
         for name, row in _marked(pool, scheme, left, writer, make_hidden_draws(root, scheme)):
@@ -139,7 +135,7 @@ def to_json(graded: ClassReport) -> dict[str, Any]:
 
 
 def _marked(
-    pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writer | DryWriter, draws: HiddenDraws
+    pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writer, draws: HiddenDraws
 ) -> Iterator[tuple[str, StudentRow]]:
     """Mark `jobs` a few ahead of the writing, and write each outcome as it arrives, once the rehearsal has passed.
 
@@ -175,17 +171,15 @@ def _marked(
         writer.flush()
 
 
-def _rehearsed(first: "Future[list[str]] | None", writer: Writer | DryWriter, scheme: MarkScheme) -> None:
+def _rehearsed(first: "Future[list[str]] | None", writer: Writer, scheme: MarkScheme) -> None:
     """Wait for the rehearsal, if there is one. Raises CourseError if the lesson itself does not work in the sandbox."""
     if first is not None:
-        rehearsal.refuse(scheme, found := first.result())
-        if not found and isinstance(writer, Writer):
+        rehearsal.refuse(scheme, first.result())
+        if writer.book is not None:
             rehearsal.remember(writer.root, scheme)
 
 
-def _write_done(
-    running: dict[Future[Marked], Job], writer: Writer | DryWriter, postponed: Postponed
-) -> Iterator[tuple[str, StudentRow]]:
+def _write_done(running: dict[Future[Marked], Job], writer: Writer, postponed: Postponed) -> Iterator[tuple[str, StudentRow]]:
     """Write the outcomes that are ready. Those that others cut short go to `postponed` if it still accepts them."""
     finished, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in finished:

@@ -115,7 +115,7 @@ class Gradebook:
     def __init__(self, api: Any, assignment: str):
         from nbgrader import api as tables
 
-        self._tables = tables
+        self._tables, self.api = tables, api
         self._book = tables.Gradebook(api.coursedir.db_url, api.course_id)
         self._session = self._book.db
         self._assignment = self._book.find_assignment(assignment)

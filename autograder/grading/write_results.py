@@ -10,7 +10,7 @@ from autograder.grading import ledger
 from autograder.grading.gradebook import Gradebook
 from autograder.grading.ledger import ExerciseRow, StudentRow
 from autograder.grading.marking.mark_submission import Marked
-from autograder.grading.marking.scheme import read_release
+from autograder.grading.marking.scheme import MarkScheme, points_of_cells, read_release
 from autograder.grading.read_in_child import READ_S
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted_folders import Job
@@ -18,79 +18,65 @@ from autograder.notebooks.atomic_write import write_whole
 
 
 class Writer:
-    """Writes the results of a class: gradebook, graded notebook, feedback, and finally the ledger."""
+    """Writes the results of a class: gradebook, graded notebook, feedback, and finally the ledger.
 
-    def __init__(self, root: Path, api: Any, assignment: str, book: Gradebook, *, feedback: bool):
-        from nbgrader.preprocessors import LimitOutput
+    Without a `book`, in a dry run, it makes the rows and writes nothing.
+    """
 
-        self.root, self.assignment, self.book = root, assignment, book
-        self.released = read_release(root, assignment)
-        self.points = 0.0
-        self._coursedir = api.coursedir
-        self._limit = LimitOutput(parent=api)
-        self._pages = Pages(self.released, settings().contact) if feedback else None
+    def __init__(self, root: Path, scheme: MarkScheme, book: Gradebook | None = None, *, feedback: bool = False):
+        self.root, self.book = root, book
+        self._assignment, self._points = scheme.assignment, scheme.hidden.points
+        self._pages = Pages(read_release(root, scheme.assignment), settings().contact) if feedback else None
         self.waiting: list[tuple[str, StudentRow]] = []
         self.done: list[str] = []
+        if book is not None:
+            from nbgrader.preprocessors import LimitOutput
+
+            self._limit = LimitOutput(parent=book.api)
+            book.set_points(points_of_cells(scheme))
 
     def known(self) -> dict[str, tuple[str, StudentRow]]:
         """Return the students who are graded already, with key and row: their gradebook rows and files exist."""
-        there = self.book.students()
-        found = {}
-        for key, row, _ in ledger.entries(self.root, self.assignment):
-            kinds = ["autograded", *(["feedback"] if self._pages else [])]
-            if row.student in there and all(self._path(kind, row.student).exists() for kind in kinds):
-                found[row.student] = (key, row)
-        return found
+        found = {row.student: (key, row) for key, row, _ in ledger.entries(self.root, self._assignment)}
+        if self.book is None:
+            return found
+        kinds = ["autograded", *(["feedback"] if self._pages else [])]
+        there = {name for name in self.book.students() if all(self._path(self.book, kind, name).exists() for kind in kinds)}
+        return {name: entry for name, entry in found.items() if name in there}
 
     def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
         """Write the outcome of `job` and return its row. If it could not be graded, the row says why."""
-        row, marked = row_of(job, future, self.points)
-        if marked is None:
-            self.done.append(job.student)
-            return row
+        row, marked = row_of(job, future, self._points)
+        if marked is not None and self.book is not None:
+            self._write(self.book, job, row, marked)
+        self.done.append(job.student)
+        return row
+
+    def _write(self, book: Gradebook, job: Job, row: StudentRow, marked: Marked) -> None:
         notebook, _ = self._limit.preprocess(marked.notebook, {})
-        self.book.put(job.student, notebook, job.timestamp, _read(self._path("autograded", job.student)))
-        mode = 0o664 if self._coursedir.groupshared else 0o444
+        path = self._path(book, "autograded", job.student)
+        book.put(job.student, notebook, job.timestamp, _read(path))
         # on one line, because nbformat's indented form takes ten times as long, most of this process's time per student
         text = json.dumps(notebook, ensure_ascii=False, sort_keys=True)
-        write_whole(self._path("autograded", job.student), text + "\n", mode=mode)
+        write_whole(path, text + "\n", mode=0o664 if book.api.coursedir.groupshared else 0o444)
         if self._pages is not None:
             try:
-                page = page_for(row, notebook, self._pages, self.book, marked.page_s)
-                write_whole(self._path("feedback", job.student), page)
+                page = page_for(row, notebook, self._pages, book, marked.page_s)
+                write_whole(self._path(book, "feedback", job.student), page)
             except Exception as error:  # libraries read what learners wrote: the marks stand, and grading continues
                 row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."
         self.waiting.append((job.key, row))
-        self.done.append(job.student)
-        return row
 
     def flush(self) -> None:
         """Commit the waiting outcomes, then record them as done."""
-        self.book.commit()
+        if self.book is not None:
+            self.book.commit()
         for key, row in self.waiting:
-            ledger.write(self.root, self.assignment, key, row)
+            ledger.write(self.root, self._assignment, key, row)
         self.waiting.clear()
 
-    def _path(self, kind: str, student: str) -> Path:
-        return place(self._coursedir, kind, student, self.assignment)
-
-
-class DryWriter:
-    """Replaces a `Writer` in a dry run: makes the rows and writes nothing."""
-
-    def __init__(self, root: Path):
-        self.root, self.points = root, 0.0
-        self.waiting: list[tuple[str, StudentRow]] = []
-        self.done: list[str] = []
-
-    def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
-        """Make the row of `job`."""
-        row, _ = row_of(job, future, self.points)
-        self.done.append(job.student)
-        return row
-
-    def flush(self) -> None:
-        """Do nothing."""
+    def _path(self, book: Gradebook, kind: str, student: str) -> Path:
+        return place(book.api.coursedir, kind, student, self._assignment)
 
 
 def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRow, Marked | None]:
