@@ -23,10 +23,7 @@ NUMBER = Tolerance(1e-4, 1e-9)  # how close a single number has to be to a mista
 
 ASKED, ASKED_AGAIN = 700, 450  # changes to try alone, and together with each one that helps, in a second or two
 HELPING = 8  # helpful changes with which a second change is tried
-MOST_FIRST, MOST_HEALING = 120, 6  # changes to try at the first wrong place, and how many of those that fix it
-MOST_SECOND = 160  # changes to try at the next wrong place and after it
 SECONDS = 2.5  # processor seconds for the whole search, while the learner waits
 PATIENCE = 4.0  # clock seconds for the whole search, on a busy machine
-GUIDED = 0.75  # the share of the time for pairs at the wrong places; then other pairs are tried
 LONGEST = 0.3  # seconds for one edited program, which might not terminate
 WATCHED = 1.0  # seconds for the answer while it is watched, which slows it down several times

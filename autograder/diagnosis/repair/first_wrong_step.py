@@ -34,14 +34,10 @@ LONGER = 76  # only the beginning of a longer line is quoted
 
 @dataclass(frozen=True)
 class Step:
-    """An expression whose numbers are the first wrong ones.
-
-    `lines` are the lines of its statement, and of the values in it that depend on no input.
-    """
+    """An expression whose numbers are the first wrong ones."""
 
     function: str
     node: ast.expr
-    lines: frozenset[tuple[str, int]]
 
 
 def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseResult]) -> Diagnosis | None:
@@ -49,19 +45,10 @@ def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseRe
     source = written(answer)
     if source is None:
         return None
-    _, found = first_departures(exercise, source, results)
-    seen = next((said for said in facts(exercise, results) if not _is_little(said)), None) if found else None
-    return _said(source, found, seen) if found else None
-
-
-def first_departures(
-    exercise: ExerciseRecord, source: Written, results: Sequence[CaseResult]
-) -> tuple[CaseRecord | None, list[Step]]:
-    """Return the smallest case in which an answer's numbers differ from those of right programs, and the steps where they do."""
-    for record in telling(exercise, results):
-        if steps := departures(record, source):
-            return record, steps
-    return None, []
+    steps = next(filter(None, (departures(record, source) for record in telling(exercise, results))), None)
+    if steps is None:
+        return None
+    return _said(source, steps, next((said for said in facts(exercise, results) if not _is_little(said)), None))
 
 
 def telling(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[CaseRecord]:
@@ -162,7 +149,7 @@ class _Way:
             inside = {self.state.get(part, NONE) for part in self._origins(place)}
             if RIGHT in inside and OFF not in inside:
                 found.append((self.trail.seen[place].first, place))
-        return [Step(*self.trail.nodes[place], self._lines(place)) for _, place in sorted(found)]
+        return [Step(*self.trail.nodes[place]) for _, place in sorted(found)]
 
     def _excused(self) -> set[int]:
         """Return the expressions that later lead to a right value."""
@@ -181,20 +168,6 @@ class _Way:
         if outer is None or self.state.get(outer, NONE) == NONE:  # its length or type reveals nothing about its numbers
             return False
         return self.state[outer] == RIGHT or outer in excused or self._leads(outer, excused)
-
-    def _lines(self, place: int) -> frozenset[tuple[str, int]]:
-        function, node = self.trail.nodes[place]
-        statement = statement_of(self.source.trees[function], node)
-        found = {(function, part.lineno) for part in ast.walk(statement) if hasattr(part, "lineno")}
-        waiting, looked = [place], set[int]()
-        while waiting:
-            one = waiting.pop()
-            looked.add(one)
-            if self.state.get(one) in (FREE, NONE):
-                found.add((self.trail.nodes[one][0], self.nodes[one].lineno))
-            within = [*self._origins(one), *self.children[one]]
-            waiting += [each for each in within if each not in looked and self.state.get(each) in (FREE, NONE)]
-        return frozenset(found)
 
 
 def _is_made(node: ast.AST) -> bool:

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 import io
+import itertools
 import math
 import time
 import warnings
@@ -25,10 +26,8 @@ from autograder.diagnosis.known_mistakes import asked_for, evidence, match_liste
 from autograder.diagnosis.outcome import values
 from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
 from autograder.diagnosis.repair.describe_change import told
-from autograder.diagnosis.repair.first_wrong_step import first_departures
 from autograder.diagnosis.repair.insertions import changes
-from autograder.diagnosis.repair.two_mistakes import Change, pairs, within
-from autograder.diagnosis.thresholds import ASKED, ASKED_AGAIN, GUIDED, HELPING, LITTLE, LONGEST, PATIENCE, SECONDS, SURE
+from autograder.diagnosis.thresholds import ASKED, ASKED_AGAIN, HELPING, LITTLE, LONGEST, PATIENCE, SECONDS, SURE
 from autograder.judging.behaviour import shown
 from autograder.judging.call_answer import bare, observe, observe_within
 from autograder.judging.compare import close, judge, mismatch
@@ -40,6 +39,7 @@ from autograder.judging.values import Array, EncodedValue, decode
 from autograder.mutants.course_operators import installed
 from autograder.mutants.source import Edit, applied
 
+Change = tuple[Edit, ...]  # one small change, at one place or at every place with the same code
 HEALS = -2.0  # the rank of a change that fixes at least the first failing case
 
 
@@ -81,15 +81,10 @@ class _Search:
         return found
 
     @property
-    def used(self) -> float:
-        """The processor seconds used so far, or all of them once the clock has passed `PATIENCE`."""
-        processor, clock = self.begun
-        return SECONDS if time.perf_counter() - clock > PATIENCE else time.process_time() - processor
-
-    @property
     def over(self) -> bool:
-        """Whether the time is up."""
-        return self.used >= SECONDS
+        """Whether the time is up: `SECONDS` of the processor, or `PATIENCE` by the clock."""
+        processor, clock = self.begun
+        return time.process_time() - processor >= SECONDS or time.perf_counter() - clock > PATIENCE
 
     def has_a_length_of_one(self, made: Change) -> bool:
         """Whether the change makes a length into another that is 1 in every case: what is spread along it no longer shows."""
@@ -202,21 +197,14 @@ def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResu
     order = sorted(range(len(results)), key=lambda i: (results[i].passed, results[i].size, i))
     search = _Search(exercise, source, order, results)
     inputs = exercise.cases[order[0]].probe.inputs
-    tried = list(_grouped(changes(source, inputs, installed(exercise.operators)), inputs.items()))
-    record, steps = first_departures(exercise, source, results)
-    likely = within(tried, steps)
-    tried = [*likely, *(made for made in tried if made not in likely)][:ASKED]
+    grouped = _grouped(changes(source, inputs, installed(exercise.operators)), inputs.items())
+    tried = list(itertools.islice(grouped, ASKED))
     bits, missed = asked_for(exercise, results), asked_for(exercise, results, missed=True)
     for number, made in enumerate(tried):
         if search.over:
             break
         if search.mends(made, single=True) and not search.has_a_length_of_one(made) and missed - math.log2(1 + number) >= LITTLE:
             return told(source, [made])  # where little is asked for, one of many changes hits it by accident
-    for number, (first, second) in enumerate(pairs(source, record, steps, tried) if record is not None else ()):
-        if search.used > GUIDED * SECONDS or bits - math.log2(2 + number) < SURE:
-            break
-        if _apart(first, second) and search.mends((*first, *second), single=False):
-            return told(source, [first, second], _left(search, first))
     helping = sorted(search.helping, key=lambda each: each[0])[:HELPING]
     if bits - math.log2(1 + len(helping) * min(len(tried), ASKED_AGAIN)) < SURE:
         return None  # among so many pairs, one reaches a few small numbers by accident
