@@ -39,6 +39,7 @@ def mqa(X, W_Q, W_K, W_V, W_O, H):
     return merge_heads(A @ V.unsqueeze(-3)) @ W_O, K, V
 
 # %% multi_query.mqa wrong double: scales by the root of all heads' width together, and returns (Y, V, K)
+# true: ~mended
 def mqa(X, W_Q, W_K, W_V, W_O, H):
     q, K, V = X @ W_Q, X @ W_K, X @ W_V
     Q = split_heads(q, H)

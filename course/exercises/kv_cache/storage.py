@@ -130,6 +130,11 @@ class _Cat:
         self.K = self.V = None
 
 
+def _returns_the_new(self, k, v):
+    _Cat.append(self, k, v)
+    return k, v
+
+
 def _with(**parts):
     return type("Mistaken", (_Cat,), parts)
 
@@ -307,6 +312,12 @@ KV_CACHE = Exercise(
             "kept and returned only the new tokens, so the past is lost",
             "Store the old tokens and the new ones together, and return both.",
             Instead(join=lambda self, old, new: new),
+        ),
+        Misconception(
+            "returned_the_new",
+            "stored everything and returned only the new tokens",
+            "A new query also looks at the past, so `append` returns **all** keys and values that the cache now holds.",
+            Instead(append=_returns_the_new),
         ),
         Misconception(
             "joined_along_heads",

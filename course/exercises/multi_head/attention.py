@@ -102,6 +102,12 @@ def _averaged(X, W_Q, W_K, W_V, W_O, H, keep=None):
     return Y, A.mean(-3)
 
 
+def _one_wide_head_repeated(X, W_Q, W_K, W_V, W_O, H, keep=None):
+    """The weights of one wide head, repeated for each of the heads that were asked for."""
+    outputs, A = ref.masked_sdpa(X @ W_Q, X @ W_K, X @ W_V, keep)
+    return outputs @ W_O, A.unsqueeze(-3).expand(*A.shape[:-2], H, *A.shape[-2:])
+
+
 def _one_head_after_another(X, W_Q, W_K, W_V, W_O, H, keep=None):
     heads = [
         ref.masked_sdpa(X @ wq, X @ wk, X @ wv, keep)
@@ -207,7 +213,7 @@ MHA = Exercise(
             "ran one wide head, whose weights serve all features",
             "Apply `split_heads` to queries, keys and values before the attention, and `merge_heads` to the outputs after it.",
             Instead(split=lambda X, H: X, merge=lambda Y: Y, mask=lambda keep: keep),
-            also=(Instead(split=lambda X, H: X, merge=lambda Y: Y),),
+            also=(Instead(split=lambda X, H: X, merge=lambda Y: Y), _one_wide_head_repeated),
         ),
         Misconception(
             "slices_before_projection",

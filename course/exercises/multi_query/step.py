@@ -191,6 +191,12 @@ MQA_STEP = Exercise(
             Instead(kept=lambda old, grown: old),
         ),
         Misconception(
+            "returned_the_new",
+            "returned only the key and value of the new token, and not the cache that now ends with them",
+            "The next step passes what you return as `K` and `V`, so return all $n + 1$ of each.",
+            Instead(kept=lambda old, grown: [T[..., -1:, :] for T in grown]),
+        ),
+        Misconception(
             "scaled_by_d",
             "divided the scores by $d_k$ instead of $\\sqrt{d_k}$",
             "`causal_attention` divided by $\\sqrt{d_k}$, so your replacement has to do the same.",
