@@ -18,8 +18,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from autograder.diagnosis import attempt, diagnose, explain, partial_matches
-from autograder.diagnosis.relations import simple
+from autograder.diagnosis import attempt, diagnose, explain
 from autograder.diagnosis.repair import first_wrong_step, search
 from autograder.grading.trials.blind import OUTCOMES
 from tests.labelled_answers import Answer, answers, checked
@@ -80,7 +79,7 @@ STAGES = (
     Stage("two known mistakes", diagnose, "composed"),
     Stage("one mistake here, one there", diagnose, "here_and_there"),
     Stage("two slips near a right program", diagnose, "match_unlisted", (("single", False),)),
-    Stage("a mistake for each output", diagnose, "by_output", ()),
+    Stage("a mistake for each output", diagnose, "by_output"),
     Stage("most of what fails", diagnose, "match_most"),
     Stage("what is said beside a name", diagnose, "partial_findings", nothing=_none),
     Stage("what the checks prove", diagnose, "diagnose_from_checks"),
@@ -89,20 +88,10 @@ STAGES = (
     Stage("one change for two slips", attempt, "_names_an_unlisted_pair"),
     Stage("repair", attempt, "mend"),
     Stage("repair: what puts something in", search, "changes", nothing=_only_operators),
-    Stage("repair: the first wrong step", search, "first_departures", nothing=lambda *args: (None, [])),
-    Stage("repair: two places in turn", search, "pairs", nothing=_none),
     Stage("repair: a mistake that is left", search, "_left"),
     Stage("a part that says so for itself", attempt, "partly"),
     Stage("the first wrong line", attempt, "departure"),
     Stage("an error inside a given function", attempt, "stopped_inside"),
-    Stage("relations", partial_matches, "relations", nothing=_none),
-    Stage("relations: factors", simple, "factors", nothing=_none),
-    Stage("relations: functions", simple, "_functions", nothing=_none),
-    Stage("relations: moved", simple, "moved", nothing=_none),
-    Stage("relations: rearranged", simple, "rearranged", nothing=_none),
-    Stage("relations: reduced", simple, "reduced", nothing=_none),
-    Stage("relations: rows", simple, "_by_rows", nothing=_none),
-    Stage("relations: degenerate", simple, "_degenerate", nothing=_none),
     Stage("facts about any wrong answer", explain, "described"),
     Stage("how far off a number is", explain, "off"),
 )

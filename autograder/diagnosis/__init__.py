@@ -3,8 +3,8 @@
 In: an exercise's record and the judged cases. Out: a `Diagnosis`, a `Report`, HTML or text.
 
 `attempt` takes an answer to its verdict in one step. `diagnose` finds the explanation, and each of these modules proposes one:
-`from_checks` (what the checks themselves prove), `known_mistakes` (listed mistakes and mutants), `partial_matches` (a separate
-explanation for each output), `python_errors` (exceptions), `result_structure` (a list for an array), `single_numbers`,
-`relations` (a factor, a transpose) and `repair` (changes of the learner's own code). They return facts (`finding`). `explain`
+`from_checks` (what the checks themselves prove), `known_mistakes` (listed mistakes and mutants), `by_output` (a mistake for
+each output), `python_errors` (exceptions), `result_structure` (a list for an array), `single_numbers` and `repair` (changes of
+the learner's own code). If none has an explanation, `facts` says how the result differs. All return facts (`finding`). `explain`
 makes a `Report` of these facts, `phrase` turns it into the words of `sentences`, and `panel` draws it.
 """

@@ -2,17 +2,17 @@
 
 In: an exercise with the outputs of its known mistakes, and the judged cases of an answer. Out: a `Diagnosis`, or None.
 In this order: a known mistake; a small slip in a right program; two known mistakes that were composed when the pack was made;
-one mistake here and another there; a known mistake and a slip, or two slips; a mistake for
-each output of a tuple; a simple relation to the right result; last, hedged, a known mistake that explains most of what fails.
+one mistake here and another there; a known mistake and a slip, or two slips; a mistake for each output of a tuple; last,
+hedged, a known mistake that explains most of what fails.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from autograder.diagnosis.by_output import by_output
 from autograder.diagnosis.finding import Added, Also, Diagnosis, Finding, error_of
 from autograder.diagnosis.from_checks import PartialFinding, diagnose_from_checks, partial_findings, results_without
 from autograder.diagnosis.known_mistakes import composed, here_and_there, listed_matches, match_listed, match_most, match_unlisted
-from autograder.diagnosis.partial_matches import by_output
 from autograder.diagnosis.result_structure import unwrapped
 from autograder.judging.records import CaseResult, ExerciseRecord
 
@@ -73,7 +73,7 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
         or match_unlisted(exercise, cases, single=False)
     )
     if found is None and all(case[1].observation.failure is None for case in failing):
-        found = by_output(exercise, cases) or by_output(exercise, cases, vague=True)
+        found = by_output(exercise, cases)
     return found or match_most(exercise, cases)
 
 

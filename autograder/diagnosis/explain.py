@@ -10,14 +10,13 @@ import numpy as np
 
 from autograder.diagnosis import python_errors
 from autograder.diagnosis.calls import place
+from autograder.diagnosis.facts import BY_HAND, described, meaning
 from autograder.diagnosis.failing_input import snippet
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Quoted, Remark, fact
 from autograder.diagnosis.known_mistakes import one_number
 from autograder.diagnosis.outcome import right_outputs
 from autograder.diagnosis.phrase import advice_of, change_of, headline_of, next_step, say, text_of
-from autograder.diagnosis.relations.facts import BY_HAND, described, meaning
-from autograder.diagnosis.relations.simple import is_few
-from autograder.diagnosis.single_numbers import off, precision
+from autograder.diagnosis.single_numbers import is_few, off, precision
 from autograder.judging.compare import CHECKS
 from autograder.judging.exercise import AnyExercise, Prediction
 from autograder.judging.observation import RUNNING

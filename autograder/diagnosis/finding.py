@@ -11,7 +11,7 @@ from autograder.judging.fact import MENDED, Fact, fact
 from autograder.judging.records import Known, NearSlip
 
 __all__ = [
-    "MENDED", "Added", "Also", "Departed", "Diagnosis", "Fact", "Finding", "InGradient", "InOutputs", "Manner", "Matched",
+    "MENDED", "Added", "Also", "Departed", "Diagnosis", "Fact", "Finding", "InOutputs", "Manner", "Matched",
     "Mistake", "Quoted", "Remark", "Repaired", "error_of", "fact",
 ]  # fmt: skip
 
@@ -64,23 +64,12 @@ def error_of(raised: Fact) -> Remark:
 
 @dataclass(frozen=True)
 class InOutputs:
-    """What explains the parts of a result at `paths`. Without paths it explains the whole result.
-
-    For a class, `call` is the call that returns all of these parts.
-    """
+    """A mistake that explains the outputs at `paths`. For a class, `call` is the call that returns all of them."""
 
     paths: tuple[str, ...]
-    what: Mistake
+    mistake: Known
     sure: bool = True
     call: Fact | None = None
-
-
-@dataclass(frozen=True)
-class InGradient:
-    """How a wrong gradient is related to the right one, if all values are right."""
-
-    name: str
-    relation: Fact
 
 
 @dataclass(frozen=True)
@@ -114,7 +103,7 @@ class Added:
     findings: tuple["Finding", ...]
 
 
-Finding = Matched | Also | Remark | InOutputs | InGradient | Repaired | Departed | Quoted | Added
+Finding = Matched | Also | Remark | InOutputs | Repaired | Departed | Quoted | Added
 
 
 @dataclass(frozen=True)

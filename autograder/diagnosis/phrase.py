@@ -19,7 +19,6 @@ from autograder.diagnosis.finding import (
     Diagnosis,
     Fact,
     Finding,
-    InGradient,
     InOutputs,
     Manner,
     Matched,
@@ -51,8 +50,8 @@ def say(fact: Fact) -> str:
     """Say a fact.
 
     >>> from autograder.diagnosis.finding import fact
-    >>> say(fact("relation.times", amount=fact("amount.root", of=fact("size.number", name="d"))))
-    'is the square root of `d` times the right one'
+    >>> say(fact("beside.large", by=0.5))
+    'is too large by 0.5 in every entry'
     """
     key = _numbered(fact.key, fact)
     return _fill(_template(key) or _without_words(key), dict(fact.values))
@@ -161,8 +160,6 @@ def _sentence(finding: Finding) -> str:
             return say(sentence) if sentence is not None else ""
         case InOutputs():
             return _in_outputs(finding)
-        case InGradient(name, relation):
-            return _word("in_gradient", name=name, told=say(relation))
         case Repaired(edits, left):
             told = _word("repaired.left", told=clauses(left, brief=True)) if left else ""
             return " ".join(filter(None, [*_edits(edits[:1] if left else edits), told]))
@@ -204,10 +201,7 @@ def _is_of_result(mistake: Mistake) -> bool:
 
 
 def _in_outputs(finding: InOutputs) -> str:
-    told = clause(finding.what)
-    if not finding.paths:
-        return _word("in_outputs.your_result", told=told)
-    how = ".relation" if isinstance(finding.what, Fact) else "" if finding.sure else ".hedged"
+    told, how = clause(finding.mistake), "" if finding.sure else ".hedged"
     if finding.call is not None:
         return _word(f"in_call.told{how}", call=finding.call, told=told)
     outputs = _word("join.and").join(_word("output", path=path) if path else _word("your_result") for path in finding.paths)
@@ -222,10 +216,8 @@ def _steps(finding: Finding) -> Iterator[str]:
             yield _step(mistake)
         case Remark(sentence, then):
             yield from (next_step(fact) for fact in (sentence, *then) if fact is not None)
-        case InOutputs(_, what):
-            yield _step(what)
-        case InGradient(_, relation):
-            yield next_step(relation)
+        case InOutputs(_, mistake):
+            yield _step(mistake)
         case Repaired(edits, left):
             yield from (_step(mistake) for mistake in left)
             if len(edits) > 1:

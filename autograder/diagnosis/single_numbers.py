@@ -5,6 +5,9 @@ import numpy as np
 from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
 from autograder.judging.exercise import Exercise
 from autograder.judging.records import ExerciseRecord
+from autograder.judging.values import Array
+
+FEW = 100  # a smaller count follows from many others by a factor or by rounding
 
 
 def precision(exercise: Exercise | ExerciseRecord) -> Fact:
@@ -15,6 +18,11 @@ def precision(exercise: Exercise | ExerciseRecord) -> Fact:
     """
     percent = 100 * exercise.tolerance.rtol
     return fact("precision", percent=percent) if percent >= 0.1 else fact("precision.exact")
+
+
+def is_few(want: Array) -> bool:
+    """Return whether the expected value is a single small count."""
+    return want.size == 1 and want.dtype.kind in "iu" and bool(abs(want.flat[0]) < FEW)
 
 
 def off(want: float, got: float, *, coarse: bool, few: bool = False, path: str = "") -> Diagnosis:

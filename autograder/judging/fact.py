@@ -13,7 +13,7 @@ class Fact:
 
     Facts with equal content are equal.
 
-    >>> fact("relation.same", axis=-1) == fact("relation.same", axis=-1)
+    >>> fact("fact.axis", axis=-1) == fact("fact.axis", axis=-1)
     True
     """
 

@@ -8,10 +8,10 @@ import pytest
 
 from autograder import Call, Case, Draw, Exercise, Script
 from autograder.authoring.verify import grade
+from autograder.diagnosis.contrast import contrast
 from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.facts import beside, described, facts, first_call, meaning
 from autograder.diagnosis.phrase import next_step, say
-from autograder.diagnosis.relations.contrast import contrast
-from autograder.diagnosis.relations.facts import beside, described, facts, first_call, meaning
 from autograder.judging.exercise import Tolerance
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.packs import make_pack

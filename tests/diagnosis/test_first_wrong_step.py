@@ -139,22 +139,6 @@ def test_two_places_are_both_quoted() -> None:
     assert "line 2, `first = np.cosh(Q).sum(axis=0)` (first at `np.cosh(Q)`), or in line 3" in report.headline
 
 
-def test_two_slips_in_two_places_are_found_one_after_the_other() -> None:
-    report = said(
-        ATTEND,
-        """
-    def attend(Q, K, V):
-        S = Q @ K.T / np.sqrt(len(K))
-        E = np.exp(S - S.max())
-        A = E / E.sum(axis=0, keepdims=True)
-        return A @ V
-    """,
-    )
-    assert report.known
-    assert "line 2" in report.headline
-    assert "line 4" in report.headline
-
-
 def test_where_a_course_wants_no_looking_into_code_nothing_is_said_of_it() -> None:
     record = record_of(KERNEL)
     record.repairs = False

@@ -1,6 +1,5 @@
 """What would make a wrong answer right: small changes of the learner's own code, tried until every check passes."""
 
-import ast
 import linecache
 import textwrap
 from dataclasses import replace
@@ -17,7 +16,6 @@ from autograder.diagnosis.repair.answer_source import written
 from autograder.diagnosis.repair.expressions import expression
 from autograder.diagnosis.repair.insertions import changes
 from autograder.diagnosis.repair.search import _is_factor
-from autograder.diagnosis.repair.two_mistakes import edited
 from autograder.judging.values import encode
 from autograder.mutants.source import Edit
 from autograder.packs import make_pack, pack_file
@@ -287,14 +285,3 @@ def test_two_changes_of_one_line_are_told_as_that_line_with_both() -> None:
     report = make_report(check_answer(record, cell("output_factors", text)))
     assert "`W @ U, U.mT`" in report.change
     assert report.change.count("replace") == 1
-
-
-def test_a_change_made_at_two_places_puts_a_node_of_its_own_into_each() -> None:
-    source = written(cell("total", "def total(x):\n    return x.a + x.b\n"))
-    assert source is not None
-    put = expression("x.shape[-1]")
-    places = [node for node in ast.walk(source.trees["total"]) if isinstance(node, ast.Attribute)]
-    made = edited(source, tuple(Edit("total", node, lambda _: put, None, 0) for node in places)).trees["total"]
-    assert ast.unparse(made).endswith("return x.shape[-1] + x.shape[-1]")
-    attributes = [node for node in ast.walk(made) if isinstance(node, ast.Attribute)]
-    assert len({id(node) for node in attributes}) == len(attributes) == 2

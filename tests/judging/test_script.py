@@ -8,8 +8,8 @@ import pytest
 from autograder import Call, Case, Construct, Exercise, Keeps, Read, Script
 from autograder.authoring.verify import grade
 from autograder.diagnosis.explain import make_report
+from autograder.diagnosis.facts import first_call
 from autograder.diagnosis.failing_input import snippet
-from autograder.diagnosis.relations.facts import first_call
 from autograder.judging.call_answer import observe
 from autograder.judging.fact import fact
 from autograder.judging.observation import Probe

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autograder.diagnosis.facts import facts
 from autograder.diagnosis.finding import Departed, Diagnosis, Fact, fact
-from autograder.diagnosis.relations.facts import facts
 from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
 from autograder.diagnosis.thresholds import WATCHED
 from autograder.judging.call_answer import bare, observe_within

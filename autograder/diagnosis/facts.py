@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from autograder.diagnosis.calls import written_call
+from autograder.diagnosis.contrast import contrast
 from autograder.diagnosis.finding import Diagnosis, Fact, Remark, fact
 from autograder.diagnosis.outcome import right_outputs, same_value, values, wrong_at
-from autograder.diagnosis.relations.contrast import contrast
 from autograder.judging.behaviour import find
 from autograder.judging.exercise import Tolerance
 from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
