@@ -153,7 +153,7 @@ def survey(source: Path, assignment: str, known: Mapping[str, str], names: Mappi
     has.
     """
     intake = Intake()
-    found: dict[str, list[Hit]] = {}
+    by_student: dict[str, list[Hit]] = {}
     items = list(read_all(source, _whose))
     shared = _shared_names(items)
     names = {name: student for name, student in (names or {}).items() if name not in shared}
@@ -162,8 +162,8 @@ def survey(source: Path, assignment: str, known: Mapping[str, str], names: Mappi
         if isinstance(hit, Refused):
             intake.refused.append(hit)
         else:
-            found.setdefault(hit.student.casefold(), []).append(hit)
-    for hits in found.values():
+            by_student.setdefault(hit.student.casefold(), []).append(hit)
+    for hits in by_student.values():
         if problem := _several_people(hits):
             intake.refused += [Refused(hit.file.path, problem) for hit in hits]
             continue
@@ -186,9 +186,9 @@ def told(intake: Intake) -> list[str]:
     lines: dict[str, list[str]] = {}
     for remark in intake.remarks:
         lines.setdefault(remark.student, []).append(str(remark))
-    for each in intake.refused:
-        lines.setdefault(_whose(each.path.partition("/")[0]), []).append(f"✗ {each.path}: {each.reason}")
-    return [line for each in lines.values() for line in bounded(each)]
+    for refusal in intake.refused:
+        lines.setdefault(_whose(refusal.path.partition("/")[0]), []).append(f"✗ {refusal.path}: {refusal.reason}")
+    return [line for whose in lines.values() for line in bounded(whose)]
 
 
 def summary(intake: Intake) -> str:
@@ -196,7 +196,8 @@ def summary(intake: Intake) -> str:
     parts = []
     if (taken := len(intake.taken) + len(intake.scripts)) or intake.refused or not intake.unchanged:
         scripts = f" ({len(intake.scripts)} of them {'a script' if len(intake.scripts) == 1 else 'scripts'})"
-        parts += [f"{taken} taken{scripts if intake.scripts else ''}", f"{len({one.path for one in intake.refused})} refused"]
+        refused = len({refusal.path for refusal in intake.refused})
+        parts += [f"{taken} taken{scripts if intake.scripts else ''}", f"{refused} refused"]
     if intake.unchanged:
         parts.append(f"{len(intake.unchanged)} already collected, unchanged")
     return ", ".join(parts) + "."
@@ -299,8 +300,8 @@ def _choose(intake: Intake, hits: list[Hit]) -> None:
 def _shared_names(items: Sequence[File | Refused]) -> set[str]:
     """Return the names that several people share in a download from Moodle."""
     matches = [match for item in items if (match := MOODLE.fullmatch(item.path.partition("/")[0]))]
-    found = {match["id"]: folded_name(match["name"]) for match in matches}
-    return {name for name, number in Counter(found.values()).items() if number > 1}
+    names_by_id = {match["id"]: folded_name(match["name"]) for match in matches}
+    return {name for name, number in Counter(names_by_id.values()).items() if number > 1}
 
 
 def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[str, str]) -> Hit | Refused:
@@ -376,14 +377,14 @@ def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool
             continue
         paths = [hit.file.path for hit in hits]
         if (laid := _named(hits)) and _is_there(folder, laid, _last(hits), clock):
-            intake.refused = [each for each in intake.refused if each.path not in paths]
+            intake.refused = [refusal for refusal in intake.refused if refusal.path not in paths]
             intake.unchanged.append(student)
         elif student in intake.scripts:
             script = next(path for path in paths if path.lower().endswith(TEXTS))
             intake.refused.append(Refused(script, f"{student} has a submission already: --force replaces it"))
-            intake.remarks = [each for each in intake.remarks if each.student != student]
-        intake.scripts = [each for each in intake.scripts if each != student]
-    intake.remarks = [each for each in intake.remarks if each.student not in intake.unchanged]
+            intake.remarks = [remark for remark in intake.remarks if remark.student != student]
+        intake.scripts = [other for other in intake.scripts if other != student]
+    intake.remarks = [remark for remark in intake.remarks if remark.student not in intake.unchanged]
 
 
 def _name_strangers(intake: Intake, roster: Roster) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from autograder.grading.marking.read_submission import MAX_FILE_BYTES, MAX_FILES, Handed
@@ -52,8 +53,8 @@ def in_place_of_a_file(name: str) -> str | None:
 def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> Handed:
     """Find the submission of `assignment` in `folder`. `known` lists the file names that belong to the release."""
     expected = f"{assignment}.ipynb"
-    found, closed = _files(folder)
-    paths = [path for path in found if path.name not in known or path.name == expected]
+    files, closed = _files(folder)
+    paths = [path for path in files if path.name not in known or path.name == expected]
     if os.path.lexists(folder / expected):
         return _notebook(folder / expected, paths, closed)
     renamed = [path for path in paths if path.suffix.lower() in (".txt", ".json")][:MAX_READ]
@@ -121,38 +122,38 @@ def is_ours(name: str) -> bool:
 
 def _files(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Return the files in `folder` and one level below (some people upload a folder), and notes on unreadable folders."""
-    found, closed = list[Path](), list[str]()
+    files, closed = list[Path](), list[str]()
     if folder.is_symlink() or not folder.is_dir():
-        return found, ()
-    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-        if len(found) >= MAX_SEEN:
+        return files, ()
+    for entry in sorted(os.scandir(folder), key=attrgetter("name")):
+        if len(files) >= MAX_SEEN:
             break
         if _OURS.fullmatch(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
             try:
-                inside = sorted(os.scandir(entry.path), key=lambda each: each.name)
+                inside = sorted(os.scandir(entry), key=attrgetter("name"))
             except OSError as error:
                 closed.append(f"the folder {shown(entry.name)} was not read: {error.strerror}")
                 continue
-            found += [Path(one.path) for one in inside if one.is_file(follow_symlinks=False) and not _OURS.fullmatch(one.name)]
+            files += [Path(file) for file in inside if file.is_file(follow_symlinks=False) and not _OURS.fullmatch(file.name)]
         elif entry.is_file(follow_symlinks=False):
-            found.append(Path(entry.path))
-    return found[:MAX_SEEN], tuple(closed[:MAX_CLOSED])
+            files.append(Path(entry))
+    return files[:MAX_SEEN], tuple(closed[:MAX_CLOSED])
 
 
 def _beside(paths: list[Path], chosen: Path) -> dict[str, bytes]:
     """Return the other files by name. Only modules that may run come with their content."""
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for path in paths:
-        if path == chosen or path.name in found:
+        if path == chosen or path.name in files:
             continue
-        found[path.name] = b""
-        if path.suffix == ".py" and len(found) <= MAX_FILES:
+        files[path.name] = b""
+        if path.suffix == ".py" and len(files) <= MAX_FILES:
             with contextlib.suppress(UnreadableError, OSError):
                 if path.stat().st_size <= MAX_FILE_BYTES:
-                    found[path.name] = load(path)
-    return found
+                    files[path.name] = load(path)
+    return files
 
 
 def _is_json_notebook(path: Path) -> bool:

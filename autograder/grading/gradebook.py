@@ -158,16 +158,15 @@ class Gradebook:
         if (submission := self._found(student)) is None:
             submission = self._new(student, marks, comments)
         else:
-            (submitted,) = [each for each in submission.notebooks if each.notebook_id == self._notebook.id]
-            changed = _changed_answers(notebook, before)
+            submitted, changed = self._submitted(submission), _changed_answers(notebook, before)
             for grade in submitted.grades:
                 grade.auto_score = marks[grade.cell_id]
                 if grade.manual_score is None:
                     grade.needs_manual_grade = grade.auto_score is None
                 elif self._names[grade.cell_id] in changed:
                     grade.needs_manual_grade = True
-            for said in submitted.comments:
-                said.auto_comment = comments[said.cell_id]
+            for row in submitted.comments:
+                row.auto_comment = comments[row.cell_id]
         submission.timestamp = timestamp
         self.grades.settle(self._assignment.name, student)
 
@@ -183,12 +182,12 @@ class Gradebook:
 
     def marks(self, student: str) -> dict[str, Mark]:
         """Return the row of each graded or answered cell of a `student` with a submission, by grade_id."""
-        (submitted,) = [each for each in self._found(student).notebooks if each.notebook_id == self._notebook.id]
-        said = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
+        submitted = self._submitted(self._found(student))
+        comments = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
         graded = {
             self._names[g.cell_id]: Mark(g.auto_score, g.manual_score, extra=g.extra_credit or 0.0) for g in submitted.grades
         }
-        return {name: graded.get(name, Mark())._replace(comment=said.get(name, "")) for name in {**graded, **said}}
+        return {name: graded.get(name, Mark())._replace(comment=comments.get(name, "")) for name in {**graded, **comments}}
 
     def grade(self, student: str) -> Grade:
         """Return what the submission of `student` is worth now."""
@@ -197,6 +196,10 @@ class Gradebook:
     def _found(self, student: str) -> Any:
         table = self._tables.SubmittedAssignment
         return self._session.query(table).filter_by(assignment_id=self._assignment.id, student_id=student).one_or_none()
+
+    def _submitted(self, submission: Any) -> Any:
+        (submitted,) = [notebook for notebook in submission.notebooks if notebook.notebook_id == self._notebook.id]
+        return submitted
 
     def _new(self, student: str, marks: Mapping[str, float | None], comments: Mapping[str, str | None]) -> Any:
         """Enter a submission with `marks` and `comments` by cell id.
@@ -218,9 +221,9 @@ class Gradebook:
             ],
             tables.Comment: [{"cell_id": cell, "auto_comment": text} for cell, text in comments.items()],
         }
-        for table, each in rows.items():
-            if each:
-                session.execute(insert(table), [{**row, "notebook_id": submitted.id} for row in each])
+        for table, cells in rows.items():
+            if cells:
+                session.execute(insert(table), [{**cell, "notebook_id": submitted.id} for cell in cells])
         return submission
 
 

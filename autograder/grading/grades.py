@@ -50,8 +50,8 @@ def late_rule(parent: Any) -> Rule:
 
     penalties = AssignLatePenalties(parent=parent)
     penalties.init_plugin()
-    found: Rule = penalties.plugin_inst.late_submission_penalty
-    return found
+    rule: Rule = penalties.plugin_inst.late_submission_penalty
+    return rule
 
 
 class Grades:
@@ -70,7 +70,7 @@ class Grades:
 
     def of(self, assignment: str, student: str | None = None) -> dict[str, Grade]:
         """Return the grades of everybody who handed in `assignment`, or of `student` alone."""
-        found = {}
+        grades = {}
         cells = self._cells(assignment, student)
         for submission in self._submissions(assignment, student):
             name = submission.student_id
@@ -80,7 +80,7 @@ class Grades:
             days = self._late_days(name, submission.assignment) if late else 0
             taken = self._rule(name, marks, late - days * DAY) if late - days * DAY > 0 else 0.0
             penalty = _hundredths(min(max(taken or 0.0, 0.0), max(marks, 0.0)))
-            found[name] = Grade(
+            grades[name] = Grade(
                 name, assignment, marks, round(sum(row.extra_credit or 0.0 for row in rows if _marked(row)), 2),
                 round(sum(row.max_score for row in rows), 2), late, days, penalty,
                 tuple(sorted(row.name for row in rows if row.needs_manual_grade)),
@@ -88,7 +88,7 @@ class Grades:
                 {row.name: row.score or 0.0 for row in rows}, rows[0].notebook_id if rows else "",
                 submission.assignment.duedate is None or submission.timestamp is not None,
             )  # fmt: skip
-        return found
+        return grades
 
     def settle(self, assignment: str, student: str | None = None) -> None:
         """Renew nbgrader's own copy of the penalties, without committing."""
@@ -133,10 +133,10 @@ class Grades:
         )  # fmt: skip
         if student is not None:
             query = query.where(api.SubmittedAssignment.student_id == student)
-        found: dict[str, list[Any]] = {}
+        by_student: dict[str, list[Any]] = {}
         for row in self._book.db.execute(query):
-            found.setdefault(row.student_id, []).append(row)
-        return found
+            by_student.setdefault(row.student_id, []).append(row)
+        return by_student
 
     def _late(self, submission: Any) -> float:
         """Return the seconds late, after the extensions from nbgrader and the roster."""
@@ -153,10 +153,10 @@ class Grades:
             return 0
         table = self._tables.SubmittedAssignment
         theirs = self._book.db.query(table).filter(table.student_id == student)
-        late = [(self._late(one), one.assignment) for one in theirs if one.assignment.duedate is not None]
-        for seconds, one in sorted(late, key=lambda pair: (pair[1].duedate, pair[1].name)):
-            spent = self._worth(student, seconds, left)
-            if one.id == assignment.id:
+        due = [submission for submission in theirs if submission.assignment.duedate is not None]
+        for submission in sorted(due, key=lambda each: (each.assignment.duedate, each.assignment.name)):
+            spent = self._worth(student, self._late(submission), left)
+            if submission.assignment.id == assignment.id:
                 return spent
             left -= spent
         return 0

@@ -40,7 +40,7 @@ class ExerciseRow:
 
     def named(self) -> list[str]:
         """Return the ids of the course's own mistakes in the answer, without those that the engine described itself (`~`)."""
-        return [each for each in (self.misconception or "").split("+") if each and not each.startswith("~")]
+        return [mistake for mistake in (self.misconception or "").split("+") if mistake and not mistake.startswith("~")]
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Entry(msgspec.Struct):
 
 def changes(before: StudentRow, after: StudentRow) -> list[Change]:
     """Return the exercises whose points changed for a student who was graded before."""
-    was, now = ({name: each.score for name, each in row.exercises.items()} for row in (before, after))
+    was, now = ({name: exercise.score for name, exercise in row.exercises.items()} for row in (before, after))
     both = [Change(after.student, name, was.get(name, 0.0), now.get(name, 0.0)) for name in {**was, **now}]
     return [change for change in both if change.before != change.after]
 
@@ -133,22 +133,22 @@ def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict
     """Yield each entry as `(key, row, versions)`, ordered by student. Unreadable entries are skipped."""
     for path in sorted((root / FOLDER / assignment).glob("*.json")):
         try:
-            found = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Entry)
+            entry = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Entry)
         except ValueError:
             continue
-        yield found.key, found.row, found.versions
+        yield entry.key, entry.row, entry.versions
 
 
 def load(root: Path, assignment: str) -> ClassReport:
     """Return the report on the class as graded so far. Raises CourseError if nobody is graded."""
-    found = list(entries(root, assignment))
-    if not found:
+    graded = list(entries(root, assignment))
+    if not graded:
         raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
-    rows = [row for _, row, _ in found]
+    rows = [row for _, row, _ in graded]
     exercises = list(dict.fromkeys(name for row in rows for name in row.exercises))
     used: dict[str, str] = {}
-    for _, _, each in found:
-        for name, number in each.items():
+    for _, _, numbers in graded:
+        for name, number in numbers.items():
             used[name] = number if used.get(name, number) == number else f"{used[name]}, {number}"
     return ClassReport(assignment, tiers(rows), exercises, rows, sum(row.seconds for row in rows), 0, used)
 
@@ -197,10 +197,10 @@ def bounded(remarks: list[str]) -> list[str]:
 
 def versions() -> dict[str, str]:
     """Return the versions of the software that marks may depend on."""
-    found = {"python": platform.python_version(), "autograder": __version__}
+    numbers = {"python": platform.python_version(), "autograder": __version__}
     for name in ("nbgrader", "numpy", "torch"):
         try:
-            found[name] = version(name)
+            numbers[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return numbers

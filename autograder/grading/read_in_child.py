@@ -78,7 +78,7 @@ class Seconds:
 def _parsed(parse: Callable[[str], Iterable[Any]], source: str) -> list[list[Any]] | None:
     """Return what `parse` finds, as lists, or None if the text is not Python."""
     try:
-        return [sorted(each) if isinstance(each, set) else list(each) for each in parse(source)]
+        return [sorted(part) if isinstance(part, set) else list(part) for part in parse(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -114,9 +114,9 @@ def read(tasks: Sequence[Task], seconds: Seconds | None = None) -> dict[Task, An
     """
     seconds = Seconds(READ_S) if seconds is None else seconds
     wanted = list(dict.fromkeys(tasks))
-    found: dict[Task, Any] = {}
+    results: dict[Task, Any] = {}
     if not wanted:
-        return found
+        return results
     request = json.dumps(wanted).encode("utf-8", "replace")
     for _ in range(2):
         if (limit_s := seconds.next_s) < LEAST_S:
@@ -130,12 +130,12 @@ def read(tasks: Sequence[Task], seconds: Seconds | None = None) -> dict[Task, An
             if number == _USED:
                 used_s = result
             else:
-                found[wanted[number]] = result
+                results[wanted[number]] = result
         seconds.spend(used_s)
         if raw or passed_s >= CPU_S:  # otherwise the child, or the server itself, was killed from outside
             break
-    seconds.short = seconds.short or any(task not in found and task.what != "picture" for task in wanted)
-    return found
+    seconds.short = seconds.short or any(task not in results and task.what != "picture" for task in wanted)
+    return results
 
 
 _USED = -1  # replaces a task's number, in front of the processor time that the child used

@@ -26,7 +26,7 @@ _LACKS = "from importlib.util import find_spec\nprint(*[n for n in {!r} if find_
 def answered(scheme: MarkScheme) -> bytes:
     """Return the release with every exercise answered by its reference, as a learner would hand it in."""
     asked = scheme.visible.exercises.values()
-    choices = {each.id: f'{each.id} = "{next(iter(each.choices))}"' for each in asked if isinstance(each, Prediction)}
+    choices = {record.id: f'{record.id} = "{next(iter(record.choices))}"' for record in asked if isinstance(record, Prediction)}
     notebook: Any = nbformat.reads(nbformat.writes(scheme.released), as_version=4)
     for cell in notebook.cells:
         if is_answer(cell):
@@ -37,12 +37,12 @@ def answered(scheme: MarkScheme) -> bytes:
 def problems(scheme: MarkScheme, sandbox: Sandbox, data: bytes, requires: tuple[str, ...]) -> list[str]:
     """Return what keeps the sandbox from marking fairly, in words. `data` comes from `answered`."""
     with sandbox.submission([Cell("requires", _LACKS.format(requires))]) as submission:
-        said = "".join(str(output.get("text", "")) for output in submission.outputs[0].outputs)
-    found = [f"the sandbox has no package {name!r}, which {FILE} requires" for name in said.split()]
+        missing = "".join(str(output.get("text", "")) for output in submission.outputs[0].outputs)
+    lacking = [f"the sandbox has no package {name!r}, which {FILE} requires" for name in missing.split()]
     marked = mark(scheme, sandbox, data)
-    found += [f"its given cell {cell}" for cell in marked.broken]
-    if found:
-        return found
+    lacking += [f"its given cell {cell}" for cell in marked.broken]
+    if lacking:
+        return lacking
     return [
         f"its own answer to {name!r} gets {report.score:g} of {report.points:g}: {report.headline}"
         for name, report in marked.reports.items()
@@ -50,12 +50,12 @@ def problems(scheme: MarkScheme, sandbox: Sandbox, data: bytes, requires: tuple[
     ]
 
 
-def refuse(scheme: MarkScheme, found: list[str]) -> None:
-    """Raise CourseError, for the instructor, if something was `found`."""
-    if found:
+def refuse(scheme: MarkScheme, problems: list[str]) -> None:
+    """Raise CourseError, for the instructor, if something was `problems`."""
+    if problems:
         raise CourseError(
             f"{scheme.assignment}: expected the lesson with its own answers to get full marks in the sandbox, but "
-            + "; ".join(found)
+            + "; ".join(problems)
             + f". Nobody was graded. Give the sandbox what it lacks (`given` in {FILE}, or install it here), or mend the lesson."
         )
 

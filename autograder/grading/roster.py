@@ -118,18 +118,18 @@ def parse(text: str, assignments: Collection[str] = ()) -> Roster:
             if problems:
                 break
             continue
-        found, wrong = _listed(dict(zip(columns, (value.strip() for value in row), strict=False)), assignments)
+        student, wrong = _listed(dict(zip(columns, (value.strip() for value in row), strict=False)), assignments)
         if len(row) > len(columns) and any(value.strip() for value in row[len(columns) :]):
             wrong.append(f"expected {len(columns)} values, got {len(row)}. A value with a comma stands in quotation marks")
-        if found.id in first:
-            wrong.append(f"column id: expected each student once, got {found.id!r} again (first in line {first[found.id]})")
-        if (number := found.lms_user_id) and number in (known := Roster(students).by_platform_id()):
+        if student.id in first:
+            wrong.append(f"column id: expected each student once, got {student.id!r} again (first in line {first[student.id]})")
+        if (number := student.lms_user_id) and number in (known := Roster(students).by_platform_id()):
             wrong.append(
                 f"column lms_user_id: expected a number of each student's own, got that of {known[number]!r} again: {number}"
             )
         problems += [f"line {line}, {text}" for text in wrong]
-        first.setdefault(found.id, line)
-        students[found.id] = found
+        first.setdefault(student.id, line)
+        students[student.id] = student
     if not columns:
         problems.append(f"line 1: expected the columns {', '.join(COLUMNS)}, got an empty file")
     if problems:

@@ -87,25 +87,25 @@ def utc(text: str) -> datetime:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about zones that it does not know
-            found = parse_utc(text)
+            time = parse_utc(text)
     except Exception as error:  # nobody knows what dateutil raises on such a text
         raise ValueError(f"no date: {type(error).__name__}") from None
-    if not isinstance(found, datetime):
+    if not isinstance(time, datetime):
         raise ValueError("no date")
-    return found
+    return time
 
 
 def submitters(root: Path, assignment: str, students: Sequence[str] | None) -> list[str]:
     """Return whose submissions to grade: all, or `students`. Raises CourseError if there are none, or a student has none."""
-    found = sorted(_with_work(root / "submitted", assignment))
-    if not found:
+    names = sorted(_with_work(root / "submitted", assignment))
+    if not names:
         raise CourseError(
             f"expected submissions in {root}/submitted/<student>/{assignment}, found none. Collect first: nbgrader collect."
         )
     for student in students or ():
-        if student not in found:
-            raise CourseError(f"expected a submission of {assignment} by {student!r}, found none.{did_you_mean(student, found)}")
-    return list(students) if students else found
+        if student not in names:
+            raise CourseError(f"expected a submission of {assignment} by {student!r}, found none.{did_you_mean(student, names)}")
+    return list(students) if students else names
 
 
 def _with_work(place: Path, assignment: str) -> Iterator[str]:

@@ -112,7 +112,7 @@ def cluster(scheme: MarkScheme, *, scheduler: str) -> Iterator[tuple[Executor, A
         raise CourseError(f"expected a Dask scheduler at {scheduler}, but {error}. Start one: dask scheduler.") from None
     with client:
         client.wait_for_workers(1, timeout=60)
-        others = {worker: found for worker, found in client.run(_version).items() if found != __version__}
+        others = {worker: installed for worker, installed in client.run(_version).items() if installed != __version__}
         if others:
             raise CourseError(f"expected autograder {__version__} on every worker, got {others}. Install it there.")
         scattered = client.scatter(scheme, broadcast=True, hash=False)

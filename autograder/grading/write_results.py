@@ -37,12 +37,12 @@ class Writer:
 
     def known(self) -> dict[str, tuple[str, StudentRow]]:
         """Return the students who are graded already, with key and row: their gradebook rows and files exist."""
-        found = {row.student: (key, row) for key, row, _ in ledger.entries(self.root, self._assignment)}
+        entries = {row.student: (key, row) for key, row, _ in ledger.entries(self.root, self._assignment)}
         if self.book is None:
-            return found
+            return entries
         kinds = ["autograded", *(["feedback"] if self._pages else [])]
         there = {name for name in self.book.students() if all(self._path(self.book, kind, name).exists() for kind in kinds)}
-        return {name: entry for name, entry in found.items() if name in there}
+        return {name: entry for name, entry in entries.items() if name in there}
 
     def write(self, job: Job, future: "Future[Marked]") -> StudentRow:
         """Write the outcome of `job` and return its row. If it could not be graded, the row says why."""

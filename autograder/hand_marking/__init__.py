@@ -62,7 +62,7 @@ def trail(root: Path, assignment: str) -> str:
     writer = csv.writer(text)
     writer.writerow(["time", "marker", "question", "student", "before", "after", "comment_before", "comment_after"])
     with Store(nbgrader_api(root), assignment) as store:
-        for each in store.trail():
-            who = each.time, each.marker, each.question, each.student, each.before["score"], each.after["score"]
-            writer.writerow([cell(value) for value in (*who, each.before["comment"], each.after["comment"])])
+        for change in store.trail():
+            who = change.time, change.marker, change.question, change.student, change.before["score"], change.after["score"]
+            writer.writerow([cell(value) for value in (*who, change.before["comment"], change.after["comment"])])
     return text.getvalue()

@@ -60,13 +60,13 @@ def read(path: Path) -> Mapping[str, Answer]:
 
 @functools.lru_cache(maxsize=4096)
 def _read(path: Path, _modified: int) -> Mapping[str, Answer]:
-    found = {}
+    answers = {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         about = cell.get("metadata", {}).get("nbgrader", {})
         if about.get("solution") and about.get("grade") and isinstance(about.get("grade_id"), str):
-            said, pasted = pictures.without(_text(cell.get("source"))), _pictures(cell.get("attachments"))
-            found[about["grade_id"]] = Answer(said, pasted, cell.get("cell_type") == "code")
-    return found
+            text, pasted = pictures.without(_text(cell.get("source"))), _pictures(cell.get("attachments"))
+            answers[about["grade_id"]] = Answer(text, pasted, cell.get("cell_type") == "code")
+    return answers
 
 
 def _text(source: Any) -> str:
@@ -76,8 +76,8 @@ def _text(source: Any) -> str:
 
 def _pictures(attachments: Any) -> tuple[str, ...]:
     kinds = attachments.values() if isinstance(attachments, dict) else ()
-    found = [each.get("image/png") for each in kinds if isinstance(each, dict)]
-    return tuple(data for data in found if isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data))
+    encoded = [kind.get("image/png") for kind in kinds if isinstance(kind, dict)]
+    return tuple(data for data in encoded if isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data))
 
 
 def same(answer: Answer) -> str:
@@ -97,22 +97,22 @@ def grouped(answers: Mapping[str, Answer], stub: str = "") -> list[Group]:
     members: dict[str, list[str]] = {}
     for key, answer in answers.items():
         members.setdefault(same(answer), []).append(key)
-    found = {name: Group(name, answers[keys[0]], tuple(sorted(keys))) for name, keys in members.items()}
+    groups = {name: Group(name, answers[keys[0]], tuple(sorted(keys))) for name, keys in members.items()}
     nothing = {same(Answer("")), same(Answer(stub))}
-    blank = [replace(each, blank=True) for name, each in found.items() if name in nothing]
-    written = [each for name, each in found.items() if name not in nothing]
-    written.sort(key=lambda each: (-len(each.members), each.id))
+    blank = [replace(group, blank=True) for name, group in groups.items() if name in nothing]
+    written = [group for name, group in groups.items() if name not in nothing]
+    written.sort(key=lambda group: (-len(group.members), group.id))
     if len(written) < 2:
         return [*blank, *written]
-    alike = _likeness([each.answer.text for each in written])
+    alike = _likeness([group.answer.text for group in written])
     order, left = [0], set(range(1, len(written)))
     while left:
-        order.append(max(left, key=lambda one: (alike[order[-1], one], -one)))
+        order.append(max(left, key=lambda other: (alike[order[-1], other], -other)))
         left.remove(order[-1])
-    for row, each in enumerate(written):
-        near = [int(one) for one in np.argsort(-alike[row], kind="stable") if one != row and alike[row, one] >= LIKE]
-        written[row] = replace(each, like=tuple(written[one].id for one in near[:MAX_LIKE]))
-    return [*blank, *(written[one] for one in order)]
+    for row, group in enumerate(written):
+        near = [int(other) for other in np.argsort(-alike[row], kind="stable") if other != row and alike[row, other] >= LIKE]
+        written[row] = replace(group, like=tuple(written[other].id for other in near[:MAX_LIKE]))
+    return [*blank, *(written[other] for other in order)]
 
 
 def _likeness(texts: Sequence[str]) -> np.ndarray[Any, Any]:
@@ -120,7 +120,7 @@ def _likeness(texts: Sequence[str]) -> np.ndarray[Any, Any]:
     table = np.zeros((len(texts), WIDTH), dtype=np.float32)
     for row, text in enumerate(texts):
         words = re.findall(r"\w+|[=<>+*/^-]", text.casefold())[:2000]
-        for part in {*words, *(f"{one} {two}" for one, two in pairwise(words))}:
+        for part in {*words, *(f"{first} {second}" for first, second in pairwise(words))}:
             table[row, int.from_bytes(hashlib.blake2b(part.encode("utf-8", "replace"), digest_size=4).digest()) % WIDTH] = 1
     common, sizes = table @ table.T, table.sum(axis=1)
     shares: np.ndarray[Any, Any] = common / np.maximum(sizes[:, None] + sizes[None, :] - common, 1)
@@ -135,8 +135,8 @@ def shown(group: Group) -> str:
 @functools.lru_cache(maxsize=2048)
 def _shown(answer: Answer) -> str:
     task = read_in_child.Task("coloured" if answer.code else "answer", answer.text)
-    made = read_in_child.read([task]).get(task)
-    text = clean(made) if isinstance(made, str) else f"<pre>{html.escape(answer.text)}</pre>"
+    rendered = read_in_child.read([task]).get(task)
+    text = clean(rendered) if isinstance(rendered, str) else f"<pre>{html.escape(answer.text)}</pre>"
     drawn = [
         f'<p><img alt="pasted picture {number}" src="data:image/png;base64,{html.escape(data)}"></p>'
         for number, data in enumerate(answer.pictures, 1)

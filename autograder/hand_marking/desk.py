@@ -44,15 +44,15 @@ class Desk:
     def overview(self, marker: str) -> list[dict[str, Any]]:
         """Return each question with its number of answers, how many wait, and the mean mark once a person has given one."""
         rows = self._theirs(marker, self.store.rows())
-        found = []
+        table = []
         for question in self.questions.values():
             own = [row for row in rows if row.question == question.name]
             marks = [mark for row in own if (mark := row.score if row.score is not None else row.automatic) is not None]
             waiting = sum(row.waiting for row in own)
             by_hand = any(row.score is not None for row in own)  # before that, only blank answers have a mark
             mean = sum(marks) / len(marks) if by_hand else None
-            found.append({"question": question, "answers": len(own), "waiting": waiting, "mean": mean})
-        return found
+            table.append({"question": question, "answers": len(own), "waiting": waiting, "mean": mean})
+        return table
 
     def state(self, marker: str, name: str) -> dict[str, Any]:
         """Return the question's groups with their marks, who else is looking at them, and the comments given so far."""
@@ -62,12 +62,12 @@ class Desk:
         shown = [
             {
                 "id": group.id, "blank": group.blank, "like": list(group.like), "busy": self._busy(marker, name, group.id),
-                "members": [self._member(by_id[one], numbers[one], last.get(one)) for one in group.members],
+                "members": [self._member(by_id[member], numbers[member], last.get(member)) for member in group.members],
             }
             for group in groups
         ]  # fmt: skip
-        said = Counter(row.comment for row in rows if row.comment)
-        return {"groups": shown, "comments": [text for text, _ in said.most_common(MAX_COMMENTS)]}
+        comments = Counter(row.comment for row in rows if row.comment)
+        return {"groups": shown, "comments": [text for text, _ in comments.most_common(MAX_COMMENTS)]}
 
     def take(self, marker: str, name: str, after: str) -> str | None:
         """Return the id of the next waiting group after `after` that nobody else is looking at, and reserve it; else None."""
@@ -78,8 +78,8 @@ class Desk:
             if group.id != after and waiting.intersection(group.members) and not self._busy(marker, name, group.id):
                 self.look(marker, name, group.id)
                 return group.id
-        free = (each for each in groups if each.id == after and not self._busy(marker, name, after))
-        return after if any(waiting.intersection(each.members) for each in free) else None
+        free = (candidate for candidate in groups if candidate.id == after and not self._busy(marker, name, after))
+        return after if any(waiting.intersection(candidate.members) for candidate in free) else None
 
     def look(self, marker: str, name: str, group: str) -> None:
         """Record that `marker` is looking at `group`, and at no other group."""
@@ -90,16 +90,16 @@ class Desk:
     def group(self, marker: str, name: str, group: str) -> Group:
         """Return the group with that id. Raises RequestError."""
         rows = self._theirs(marker, self.store.rows(self.question(name).name))
-        found = next((each for each in self._grouped(name, rows) if each.id == group), None)
+        found = next((candidate for candidate in self._grouped(name, rows) if candidate.id == group), None)
         if found is None:
             raise RequestError(f"expected an answer, got {group[:60]!r}: was it graded again? Load the page anew")
         return found
 
-    def mark(self, marker: str, name: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to the answers in `seen` ({id: version}), and return their rows. Raises RequestError, ConflictError."""
+    def mark(self, marker: str, name: str, versions: Mapping[str, str], verdict: Verdict) -> list[Row]:
+        """Give `verdict` to the answers in `versions` ({id: version}); return their rows. Raises RequestError, ConflictError."""
         question = self.question(name)
         known = {row.id for row in self._theirs(marker, self.store.rows(name))}
-        if not seen or not set(seen) <= known:
+        if not versions or not set(versions) <= known:
             raise RequestError("expected answers to this question, got others: was it graded again? Load the page anew")
         if verdict.score is not None and not (math.isfinite(verdict.score) and 0 <= verdict.score <= question.points):
             raise RequestError(f"expected 0 to {question.points:g} points, got {verdict.score:g}")
@@ -107,31 +107,31 @@ class Desk:
             raise RequestError(f"expected a comment of at most {MAX_COMMENT:,} characters, got {len(verdict.comment):,}")
         if verdict.given and (len(verdict.given) != len(question.rubric) or not set(verdict.given) <= {0, 0.5, 1}):
             raise RequestError("expected none, half or all for each item of the scheme")
-        return self.store.write(marker, name, seen, verdict)
+        return self.store.write(marker, name, versions, verdict)
 
     def trail(self, marker: str, name: str) -> list[tuple[str, Change]]:
         """Return who changed what, latest first, with the answer's number, or the student if names are shown."""
         rows = self._theirs(marker, self.store.rows(self.question(name).name))
         numbers = _numbers(rows)
         return [
-            (each.student if self.names else f"answer {numbers[each.grade]}", each)
-            for each in reversed(self.store.trail(name))
-            if each.grade in numbers
+            (change.student if self.names else f"answer {numbers[change.grade]}", change)
+            for change in reversed(self.store.trail(name))
+            if change.grade in numbers
         ]
 
     def _theirs(self, marker: str, rows: Sequence[Row]) -> list[Row]:
         """Return the `rows` of students assigned to `marker` or to nobody; all rows if `marker` has no students."""
         roster = self.store.roster
-        own = any(each.marker == marker for each in roster.students.values())
+        own = any(listed.marker == marker for listed in roster.students.values())
         known = [row for row in rows if row.question in self.questions]
         return known if self._everybody or not own else [row for row in known if roster.of(row.student).marker in (marker, "")]
 
     def _grouped(self, name: str, rows: Sequence[Row]) -> list[Group]:
-        found = {row.id: row.answer for row in rows}
-        key = name, frozenset((one, answers.same(answer)) for one, answer in found.items())
+        by_row = {row.id: row.answer for row in rows}
+        key = name, frozenset((one, answers.same(answer)) for one, answer in by_row.items())
         if key not in self._groups:
             self._groups = {old: groups for old, groups in self._groups.items() if old[0] != name}
-            self._groups[key] = answers.grouped(found, self.questions[name].stub)
+            self._groups[key] = answers.grouped(by_row, self.questions[name].stub)
         return self._groups[key]
 
     def _busy(self, marker: str, name: str, group: str) -> str:

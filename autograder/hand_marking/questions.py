@@ -38,17 +38,17 @@ def read(root: Path, assignment: str) -> dict[str, Question]:
     for path in (source, release):
         if not path.is_file():
             raise CourseError(f"expected {path}, found none. Run `attn build`.")
-    found = _read(source, source.stat().st_mtime_ns, release)
-    if not found:
+    questions = _read(source, source.stat().st_mtime_ns, release)
+    if not questions:
         raise CourseError(f"expected questions that are answered in words in {assignment}, found none: nothing to mark by hand.")
-    return found
+    return questions
 
 
 @functools.lru_cache(maxsize=4)
 def _read(path: Path, _modified: int, release: Path) -> dict[str, Question]:
     cells = nbformat.read(path, as_version=4).cells
     stubs = {grade_id(cell): cell.source for cell in nbformat.read(release, as_version=4).cells if is_answer(cell)}
-    found = {}
+    questions = {}
     for at, cell in enumerate(cells):
         name = grade_id(cell)
         if not name or not (is_answer(cell) and is_grade(cell)):
@@ -58,7 +58,7 @@ def _read(path: Path, _modified: int, release: Path) -> dict[str, Question]:
             start -= 1
             if re.match(r"#+ ", cells[start].source):
                 break
-        asked = "\n\n".join(each.source for each in cells[start:at])
+        asked = "\n\n".join(part.source for part in cells[start:at])
         heading = re.search(r"^#+ (?:Exercise )?(.+)$", asked, re.MULTILINE)
         model, scheme = _halves(cell.source)
         points = float(grader(cell)["points"])
@@ -67,8 +67,8 @@ def _read(path: Path, _modified: int, release: Path) -> dict[str, Question]:
         texts = [clean(markdown(text, trusted=True)) for text in (asked, model, scheme)]
         labels = tuple(clean(markdown(item.text, trusted=True)) for item in rubric)
         title = heading[1] if heading else name
-        found[name] = Question(name, title, points, texts[0], texts[1], texts[2], rubric, labels, stubs.get(name, ""))
-    return found
+        questions[name] = Question(name, title, points, texts[0], texts[1], texts[2], rubric, labels, stubs.get(name, ""))
+    return questions
 
 
 def _halves(source: str) -> tuple[str, str]:

@@ -40,9 +40,9 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
     starts = list(_ITEM.finditer(text))
     found = []
     for start, after in zip(starts, [*starts[1:], None], strict=False):
-        said = text[start.end() : after.start() if after else len(text)].strip(" :")
-        said = re.split(r"(?<=[.;]) (?=[A-Z])", said.removeprefix("for "), maxsplit=1)[0]  # remarks stay in the scheme only
-        found.append(Item(_tidied(said), _WORDS.get(start[1].lower()) or float(start[1])))
+        label = text[start.end() : after.start() if after else len(text)].strip(" :")
+        label = re.split(r"(?<=[.;]) (?=[A-Z])", label.removeprefix("for "), maxsplit=1)[0]  # remarks stay in the scheme only
+        found.append(Item(_tidied(label), _WORDS.get(start[1].lower()) or float(start[1])))
     found = _repeated(found, points, parts)
     if not found or abs(sum(item.points for item in found) - points) > 1e-9:
         return [Item(_tidied(text) or "all of it", points)]
@@ -51,17 +51,17 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
 
 def _repeated(found: list[Item], points: float, parts: int) -> list[Item]:
     """Repeat an item "for each …" as often as the points require."""
-    each = [item for item in found if _EACH.match(item.text)]
-    if len(each) != 1:
+    repeated = [item for item in found if _EACH.match(item.text)]
+    if len(repeated) != 1:
         return found
-    left = points - sum(item.points for item in found if item is not each[0])
-    times = round(left / each[0].points)
-    at = found.index(each[0])
-    listed = re.split(r", (?:and )?| and ", each[0].text.removeprefix("each for "))
-    if each[0].text.startswith("each for ") and len(listed) == times > 1:
-        return [*found[:at], *(Item(text, each[0].points) for text in listed), *found[at + 1 :]]
+    left = points - sum(item.points for item in found if item is not repeated[0])
+    times = round(left / repeated[0].points)
+    at = found.index(repeated[0])
+    listed = re.split(r", (?:and )?| and ", repeated[0].text.removeprefix("each for "))
+    if repeated[0].text.startswith("each for ") and len(listed) == times > 1:
+        return [*found[:at], *(Item(text, repeated[0].points) for text in listed), *found[at + 1 :]]
     names = [f"({chr(ord('a') + number)})" if times == parts else f"{number + 1}" for number in range(times)]
-    many = [Item(f"{name}: {each[0].text}", each[0].points) for name in names]
+    many = [Item(f"{name}: {repeated[0].text}", repeated[0].points) for name in names]
     return [*found[:at], *many, *found[at + 1 :]]
 
 

@@ -82,9 +82,9 @@ class _Handler(web.RequestHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         kind, error, _ = kwargs.get("exc_info", (None, None, None))
-        said = str(error) if kind is not None and issubclass(kind, RequestError) else getattr(error, "log_message", None)
+        message = str(error) if kind is not None and issubclass(kind, RequestError) else getattr(error, "log_message", None)
         self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps({"error": said or self._reason}))
+        self.finish(json.dumps({"error": message or self._reason}))
 
     def _handle_request_exception(self, error: BaseException) -> None:
         if isinstance(error, RequestError):
@@ -99,8 +99,8 @@ class _Enter(_Handler):
 
     def get_current_user(self) -> str | None:
         given = self.get_query_argument("token", "")
-        found = [name for token, name in self.tokens.items() if hmac.compare_digest(token.encode(), given.encode())]
-        return found[0] if found else None
+        markers = [name for token, name in self.tokens.items() if hmac.compare_digest(token.encode(), given.encode())]
+        return markers[0] if markers else None
 
     def get(self) -> None:
         marker = self.current_user
@@ -131,10 +131,10 @@ class _State(_Handler):
 
 class _Answer(_Handler):
     async def get(self, name: str, group: str) -> None:
-        found = self.desk.group(self.current_user, name, group)
+        chosen = self.desk.group(self.current_user, name, group)
         self.desk.look(self.current_user, name, group)
-        made = await asyncio.get_running_loop().run_in_executor(None, shown, found)  # a slow text must not keep others waiting
-        self.finish({"html": made})
+        html = await asyncio.to_thread(shown, chosen)  # a slow text must not keep others waiting
+        self.finish({"html": html})
 
 
 class _Next(_Handler):
@@ -144,9 +144,9 @@ class _Next(_Handler):
 
 class _Mark(_Handler):
     def post(self, name: str) -> None:
-        seen, verdict = _asked(_body(self))
+        versions, verdict = _asked(_body(self))
         try:
-            rows = self.desk.mark(self.current_user, name, seen, verdict)
+            rows = self.desk.mark(self.current_user, name, versions, verdict)
         except ConflictError as conflict:
             self.set_status(409)
             self.finish({"conflict": [row.id for row in conflict.rows], **self.desk.state(self.current_user, name)})
@@ -161,23 +161,23 @@ def _body(handler: web.RequestHandler) -> Mapping[str, Any]:
     if handler.request.headers.get("Content-Type", "").partition(";")[0] != "application/json":
         raise RequestError("expected JSON")
     try:
-        found = json.loads(handler.request.body)
+        body = json.loads(handler.request.body)
     except (ValueError, RecursionError):
         raise RequestError("expected JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise RequestError("expected an object")
-    return found
+    return body
 
 
 def _asked(body: Mapping[str, Any]) -> tuple[dict[str, str], Verdict]:
     """Return the answers and the verdict in a request, ignoring everything else in it. Raises RequestError."""
-    seen, score, comment, given = body.get("seen"), body.get("score"), body.get("comment", ""), body.get("given", [])
+    versions, score, comment, given = body.get("seen"), body.get("score"), body.get("comment", ""), body.get("given", [])
     numbers = [score, *given] if isinstance(given, list) else [None]
-    well = isinstance(seen, dict) and all(isinstance(each, str) for each in seen.values()) and isinstance(comment, str)
-    well = well and isinstance(given, list) and all(type(each) in (int, float) for each in numbers[score is None :])
+    well = isinstance(versions, dict) and all(isinstance(value, str) for value in versions.values()) and isinstance(comment, str)
+    well = well and isinstance(given, list) and all(type(value) in (int, float) for value in numbers[score is None :])
     if not well:
         raise RequestError("expected answers with their versions, points, a comment and what the scheme gives")
-    return dict(seen), Verdict(None if score is None else float(score), comment.strip(), tuple(map(float, given)))  # type: ignore[arg-type]
+    return dict(versions), Verdict(None if score is None else float(score), comment.strip(), tuple(map(float, given)))  # type: ignore[arg-type]
 
 
 def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:

@@ -50,8 +50,8 @@ class Row:
     @property
     def version(self) -> str:
         """A hash that changes with the mark or with what the answer says."""
-        seen = f"{self.score!r} {self.waiting} {answers.same(self.answer)} {self.comment}"
-        return hashlib.sha256(seen.encode()).hexdigest()[:12]
+        state = f"{self.score!r} {self.waiting} {answers.same(self.answer)} {self.comment}"
+        return hashlib.sha256(state.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class Store:
         ).order_by(grade.id)  # fmt: skip
         if question is not None:
             query = query.where(api.GradeCell.name == question)
-        found = [
-            Row(one, student, name, score, bool(waiting), points, said or "", automatic, self._answer(student, name))
-            for one, student, name, score, waiting, points, said, automatic in self._session.execute(query)
+        rows = [
+            Row(key, student, name, score, bool(waiting), points, text or "", automatic, self._answer(student, name))
+            for key, student, name, score, waiting, points, text, automatic in self._session.execute(query)
         ]
-        return found if ids is None else [row for row in found if row.id in ids]
+        return rows if ids is None else [row for row in rows if row.id in ids]
 
     def _select(self, *columns: Any) -> Any:
         """Return a query for `columns` of every grade in the assignment, its cell, its submission and its comment."""
@@ -120,10 +120,10 @@ class Store:
         query = query.join(solution, (solution.name == api.GradeCell.name) & (solution.notebook_id == api.GradeCell.notebook_id))
         return query.outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == api.Grade.notebook_id))
 
-    def write(self, marker: str, question: str, seen: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to all answers in `seen` ({id: version}) or, with a ConflictError, to none. Returns their rows."""
-        rows = self.rows(question, seen)
-        if changed := [row for row in rows if row.version != seen[row.id]]:
+    def write(self, marker: str, question: str, versions: Mapping[str, str], verdict: Verdict) -> list[Row]:
+        """Give `verdict` to all answers in `versions` ({id: version}) or, with a ConflictError, to none. Returns their rows."""
+        rows = self.rows(question, versions)
+        if changed := [row for row in rows if row.version != versions[row.id]]:
             raise ConflictError(changed)
         try:
             for row in rows:
@@ -144,7 +144,7 @@ class Store:
         except BaseException:
             self._session.rollback()
             raise
-        return self.rows(question, seen)
+        return self.rows(question, versions)
 
     def _answer(self, student: str, question: str) -> Answer:
         path = place(self._coursedir, "autograded", student, self.assignment)

@@ -63,20 +63,20 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
 
     def grades(self, gradebook: Any) -> Grades:
         """Return the current grades. This also updates nbgrader's own copy of the penalties."""
-        found = Grades.within(gradebook, self.parent or self)
-        found.enrol()
-        found.settle_all()
-        return found
+        grades = Grades.within(gradebook, self.parent or self)
+        grades.enrol()
+        grades.settle_all()
+        return grades
 
     def assignments(self, gradebook: Any) -> list[Any]:
-        return _chosen("assignment", gradebook.assignments, self.assignment, key=lambda one: one.name)
+        return _chosen("assignment", gradebook.assignments, self.assignment, key=lambda assignment: assignment.name)
 
     def students(self, gradebook: Any) -> list[Any]:
-        return _chosen("student", gradebook.students, self.student, key=lambda one: one.id)
+        return _chosen("student", gradebook.students, self.student, key=lambda student: student.id)
 
-    def warn_of_missing_marks(self, assignment: str, found: Mapping[str, Grade]) -> None:
-        """Warn how many written answers of `assignment` have no mark yet, and how many of the `found` students they belong to."""
-        waiting = [len(grade.waiting) for grade in found.values() if grade.waiting]
+    def warn_of_missing_marks(self, assignment: str, grades: Mapping[str, Grade]) -> None:
+        """Warn how many written answers of `assignment` have no mark yet, and how many of the students in `grades` wrote them."""
+        waiting = [len(grade.waiting) for grade in grades.values() if grade.waiting]
         if waiting:
             self.log.warning(
                 "%s: %d written answers of %d students are not graded yet, so these totals are not final. Run `attn mark %s`.",
@@ -90,9 +90,9 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
         """
         listed = roster.students
         lost = [
-            one.id
-            for one in students
-            if not getattr(one, column) and (_MADE_UP.fullmatch(one.id) or (listed and one.id not in listed))
+            student.id
+            for student in students
+            if not getattr(student, column) and (_MADE_UP.fullmatch(student.id) or (listed and student.id not in listed))
         ]
         if lost:
             more = f" and {len(lost) - MAX_NAMED} more" if len(lost) > MAX_NAMED else ""
@@ -104,11 +104,11 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
     def columns(self, gradebook: Any, platform: str, column: str) -> tuple[list[Any], list[Mapping[str, Grade]], Roster]:
         """Return the assignments, their grades by student, and the class list, with `platform`'s warnings about them."""
         assignments, grades = self.assignments(gradebook), self.grades(gradebook)
-        found: list[Mapping[str, Grade]] = [grades.of(one.name) for one in assignments]
-        for one, theirs in zip(assignments, found, strict=True):
-            self.warn_of_missing_marks(one.name, theirs)
+        by_student: list[Mapping[str, Grade]] = [grades.of(assignment.name) for assignment in assignments]
+        for assignment, theirs in zip(assignments, by_student, strict=True):
+            self.warn_of_missing_marks(assignment.name, theirs)
         self.warn_of_strangers(platform, self.students(gradebook), column, grades.roster)
-        return assignments, found, grades.roster
+        return assignments, by_student, grades.roster
 
     def table(self, default: str, rows: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")
@@ -124,16 +124,16 @@ class CsvExporter(_Exporter):
         head = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "section"]
         rows = [[*head, "raw_score", "late_submission_penalty", "score", "max_score"]]
         grades = self.grades(gradebook)
-        for one in self.assignments(gradebook):
-            found = grades.of(one.name)
-            self.warn_of_missing_marks(one.name, found)
-            times = {each.student_id: each.timestamp for each in one.submissions}
+        for assignment in self.assignments(gradebook):
+            by_student = grades.of(assignment.name)
+            self.warn_of_missing_marks(assignment.name, by_student)
+            times = {submission.student_id: submission.timestamp for submission in assignment.submissions}
             for student in self.students(gradebook):
-                grade, time = found.get(student.id), times.get(student.id)
+                grade, time = by_student.get(student.id), times.get(student.id)
                 who = (student.id, student.last_name, student.first_name, student.email, grades.roster.of(student.id).section)
-                row = [cell(one.name), cell(one.duedate and str(one.duedate)), cell(time and str(time)), *map(cell, who)]
+                when = (assignment.duedate and str(assignment.duedate), time and str(time))
                 scores = [grade.marks, grade.penalty, grade.total] if grade else [None, None, None]
-                rows.append([*row, *map(cell, scores), cell(one.max_score)])
+                rows.append([cell(value) for value in (assignment.name, *when, *who, *scores, assignment.max_score)])
         self.table("grades.csv", rows)
 
 
@@ -144,14 +144,14 @@ class CanvasExporter(_Exporter):
     canvas_ids.tag(config=True)
 
     def export(self, gradebook: Any) -> None:
-        assignments, found, roster = self.columns(gradebook, "Canvas", "lms_user_id")
+        assignments, by_student, roster = self.columns(gradebook, "Canvas", "lms_user_id")
         head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
-        rows = [[*head, *(cell(self._column(one.name)) for one in assignments)]]
-        rows.append(["    Points Possible", "", "", "", "", *(cell(one.max_score) for one in assignments)])
+        rows = [[*head, *(cell(self._column(assignment.name)) for assignment in assignments)]]
+        rows.append(["    Points Possible", "", "", "", "", *(cell(assignment.max_score) for assignment in assignments)])
         for student in self.students(gradebook):
             name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
             who = (name, student.lms_user_id, "", student.id, roster.of(student.id).section)
-            rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
+            rows.append([*map(cell, who), *map(cell, _totals(by_student, student.id))])
         self.table("canvas.csv", rows)
 
     def _column(self, assignment: str) -> str:
@@ -164,11 +164,11 @@ class MoodleExporter(_Exporter):
     """Write Moodle's grade import: a user's name and address, and a column for each assignment."""
 
     def export(self, gradebook: Any) -> None:
-        assignments, found, _ = self.columns(gradebook, "Moodle", "email")
-        rows = [["username", "firstname", "lastname", "email", *(cell(one.name) for one in assignments)]]
+        assignments, by_student, _ = self.columns(gradebook, "Moodle", "email")
+        rows = [["username", "firstname", "lastname", "email", *(cell(assignment.name) for assignment in assignments)]]
         for student in self.students(gradebook):
             who = (student.id, student.first_name, student.last_name, student.email)
-            rows.append([*map(cell, who), *map(cell, _totals(found, student.id))])
+            rows.append([*map(cell, who), *map(cell, _totals(by_student, student.id))])
         self.table("moodle.csv", rows)
 
 
@@ -182,19 +182,19 @@ class GradescopeExporter(_Exporter):
         assignments = self.assignments(gradebook)
         wrong: set[str] = set()
         for assignment in assignments:
-            found = grades.of(assignment.name)
-            self.warn_of_missing_marks(assignment.name, found)
+            by_student = grades.of(assignment.name)
+            self.warn_of_missing_marks(assignment.name, by_student)
             names, states = self._known(assignment.name)
-            most = {each.name: each.max_score for notebook in assignment.notebooks for each in notebook.grade_cells}
+            most = {graded.name: graded.max_score for notebook in assignment.notebooks for graded in notebook.grade_cells}
             for student in students:
-                if student not in found:
+                if student not in by_student:
                     continue
                 if odd := {name for name in (assignment.name, student) if not _is_folder(name)}:
                     wrong |= odd
                     continue
                 path = folder / assignment.name / student / "results.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, json.dumps(_results(found[student], most, names, states.get(student, {})), indent=1))
+                write_whole(path, json.dumps(_results(by_student[student], most, names, states.get(student, {})), indent=1))
         self.log.info("Wrote %s", folder)
         if wrong:  # the other results have been written
             listed = ", ".join(map(repr, sorted(wrong)))
@@ -235,13 +235,13 @@ def _results(
     for name in order:
         known = names.get(name, _Test(name, ""))
         test = {"name": known.title, "score": round(grade.cells[name], 4), "max_score": most[name]}
-        said = "Not graded yet: a person reads this answer." if name in grade.waiting else _diagnosis(states.get(known.exercise))
-        tests.append({**test, "output": said, "visibility": "visible"})
+        text = "Not graded yet: a person reads this answer." if name in grade.waiting else _diagnosis(states.get(known.exercise))
+        tests.append({**test, "output": text, "visibility": "visible"})
     late = f"Late: {grade.penalty:g} of {grade.marks:g} points deducted." if grade.penalty else ""
     missing = f"Not final: {len(grade.waiting)} written answers are not graded yet." if grade.waiting else ""
-    said = " ".join(filter(None, [late, missing]))
+    text = " ".join(filter(None, [late, missing]))
     # `score` includes the late penalty and overrides the sum of the tests
-    return {"score": grade.total, "output": said, "visibility": "visible", "tests": tests}
+    return {"score": grade.total, "output": text, "visibility": "visible", "tests": tests}
 
 
 def _diagnosis(state: ExerciseRow | None) -> str:
@@ -251,13 +251,13 @@ def _diagnosis(state: ExerciseRow | None) -> str:
     return state.headline
 
 
-def _totals(found: Sequence[Mapping[str, Grade]], student: str) -> list[float | None]:
-    return [grades[student].total if student in grades else None for grades in found]
+def _totals(by_student: Sequence[Mapping[str, Grade]], student: str) -> list[float | None]:
+    return [grades[student].total if student in grades else None for grades in by_student]
 
 
 def _chosen(kind: str, every: Iterable[Any], asked: Sequence[Any], *, key: Any) -> list[Any]:
-    found = {key(one): one for one in every}
+    by_name = {key(item): item for item in every}
     for name in map(str, asked):
-        if name not in found:
-            raise CourseError(f"expected {kind} {name!r} in the gradebook, found none.{did_you_mean(name, list(found))}")
-    return [found[str(name)] for name in asked] if asked else [found[name] for name in sorted(found)]
+        if name not in by_name:
+            raise CourseError(f"expected {kind} {name!r} in the gradebook, found none.{did_you_mean(name, list(by_name))}")
+    return [by_name[str(name)] for name in asked] if asked else [by_name[name] for name in sorted(by_name)]

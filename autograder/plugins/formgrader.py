@@ -37,10 +37,10 @@ async def grade(root: str, assignment: str, student: str) -> dict[str, Any]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said = (await process.communicate())[0].decode(errors="replace")
+    log = (await process.communicate())[0].decode(errors="replace")
     if process.returncode == 0:
-        return {"success": True, "log": said}
-    return {"success": False, "log": said, "error": f"attn grade ended with status {process.returncode}"}
+        return {"success": True, "log": log}
+    return {"success": False, "log": log, "error": f"attn grade ended with status {process.returncode}"}
 
 
 def load_jupyter_server_extension(server: Any) -> None:

@@ -33,8 +33,8 @@ class StubPredictions(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader s
     """Replace a prediction's stub, after ClearSolutions, by `name = None`: a NotImplementedError would leave a traceback."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        notebook = resources["nbgrader"]["notebook"]
-        choices = {each.id: each.choices for each in find_lesson(notebook).exercises() if isinstance(each, Prediction)}
+        exercises = find_lesson(resources["nbgrader"]["notebook"]).exercises()
+        choices = {exercise.id: exercise.choices for exercise in exercises if isinstance(exercise, Prediction)}
         for cell in nb.cells:
             name = cell.metadata.get("nbgrader", {}).get("grade_id")
             if is_answer(cell) and name in choices:
@@ -135,5 +135,5 @@ class CurrentGrades(GetGrades):  # type: ignore[misc]  # nbgrader ships no types
         with Gradebook(resources["nbgrader"]["db_url"]) as book:
             Grades.within(book, self.parent.parent).settle(resources["nbgrader"]["assignment"], resources["nbgrader"]["student"])
             book.db.commit()
-        found: tuple[Any, Any] = super().preprocess(nb, resources)
-        return found
+        graded: tuple[Any, Any] = super().preprocess(nb, resources)
+        return graded

@@ -146,19 +146,19 @@ class PageExporter(_CleanExporter):
         """Return the sanitised HTML of Markdown `source`. Text that is slow to render stays plain. (`context` is Jinja's.)"""
         if _slow(source):
             return _plain(source)
-        cell, made = context.get("cell"), super().markdown2html
+        cell, render = context.get("cell"), super().markdown2html
         if cell is not None and not is_answer(cell) and not cell.get("id", "").startswith("extra-"):  # the lesson's own text
-            return clean(made(context, source))
-        return self._in_time(source, lambda: clean(made(context, source)))
+            return clean(render(context, source))
+        return self._in_time(source, lambda: clean(render(context, source)))
 
     def _in_time(self, source: str, make: Callable[[], str]) -> str:
         """Return `make()`, or the plain text once the page has used up its time."""
         if self._spent_s > _PATIENCE_S:
             return _plain(source)
         began = time.thread_time()
-        made = make()
-        self._spent_s += time.thread_time() - began + len(made) / _PER_S
-        return made
+        rendered = make()
+        self._spent_s += time.thread_time() - began + len(rendered) / _PER_S
+        return rendered
 
 
 def _plain(source: str) -> str:

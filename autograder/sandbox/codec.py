@@ -63,12 +63,12 @@ def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> E
     `code` allows source text: only from the course's packs to the sandbox, never in the other direction.
     """
     try:
-        found = fetch(stored, arrays, code=code)
+        tree = fetch(stored, arrays, code=code)
     except ValueError as error:
         raise WireError(str(error)) from None
-    if found is not None and not code and len({id(array) for array in found.arrays}) < len(found.arrays):
+    if tree is not None and not code and len({id(array) for array in tree.arrays}) < len(tree.arrays):
         raise WireError("expected each array in one place: many places for a large one would fill a memory.")
-    return found
+    return tree
 
 
 @functools.lru_cache(maxsize=4096)
@@ -90,35 +90,36 @@ def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
     return Probe(inputs, grad, cotangent, asked.room, asked.by_hand, asked.elsewhere)
 
 
-def observation_to_wire(seen: Observation) -> tuple[Header, list[Array]]:
+def observation_to_wire(observation: Observation) -> tuple[Header, list[Array]]:
     """Return an `Observation` as header and arrays (sandbox -> trusted process).
 
     Its notes and message are left out, because a hidden probe's inputs could leave in them.
     """
     arrays: list[Array] = []
-    header: Header = {"value": store(seen.value, arrays), "mutated": list(seen.mutated), "grads": {}, "failure": None}
-    for name, grad in seen.grads.items():
+    value, mutated = store(observation.value, arrays), list(observation.mutated)
+    header: Header = {"value": value, "mutated": mutated, "grads": {}, "failure": None}
+    for name, grad in observation.grads.items():
         header["grads"][name] = None if grad is None else len(arrays)
         arrays.extend([] if grad is None else [grad])
-    if seen.failure is not None:
-        header["failure"] = [seen.failure.kind, seen.failure.type, list(seen.failure.line or ()) or None]
+    if observation.failure is not None:
+        header["failure"] = [observation.failure.kind, observation.failure.type, list(observation.failure.line or ()) or None]
     return header, arrays
 
 
 def observation_from_wire(header: Header, arrays: Sequence[Array]) -> Observation:
     """The inverse of `observation_to_wire`; a value without failure, or a failure without value."""
-    seen = _as(ObservationHeader, header)
-    if any(index is not None and index >= len(arrays) for index in seen.grads.values()):
+    reply = _as(ObservationHeader, header)
+    if any(index is not None and index >= len(arrays) for index in reply.grads.values()):
         raise WireError(f"expected gradients among {len(arrays)} arrays.")
-    value = fetch_tree(seen.value, arrays) if seen.failure is None else None
-    if (value is None) == (seen.failure is None):
+    value = fetch_tree(reply.value, arrays) if reply.failure is None else None
+    if (value is None) == (reply.failure is None):
         raise WireError("expected a value or a failure.")
-    if (failed := seen.failure) is not None:
+    if (failed := reply.failure) is not None:
         line = None if failed.line is None else (failed.line[0], failed.line[1][:200])
         kind = cast(FailureKind, failed.kind)  # any text, until `untrusted` has looked at it
-        return Observation(mutated=tuple(seen.mutated), failure=Failure(kind, failed.type, "", line))
-    grads = {name: None if index is None else arrays[index] for name, index in seen.grads.items()}
-    return Observation(value, grads, tuple(seen.mutated))
+        return Observation(mutated=tuple(reply.mutated), failure=Failure(kind, failed.type, "", line))
+    grads = {name: None if index is None else arrays[index] for name, index in reply.grads.items()}
+    return Observation(value, grads, tuple(reply.mutated))
 
 
 def outputs_to_wire(outputs: Sequence[dict[str, Any]]) -> tuple[list[Any], bytes]:
@@ -162,9 +163,9 @@ def outputs_from_wire(skeleton: Any, raw: bytes) -> list[dict[str, Any]]:
             case ["stream", str(name), size]:
                 outputs.append({"output_type": "stream", "name": name, "text": text(size)})
             case ["error", name, value, [*lines]]:
-                said = {"ename": text(name), "evalue": text(value), "traceback": [text(line) for line in lines]}
-                outputs.append({"output_type": "error", **said})
-            case ["display_data", [*parts]] if all(isinstance(each, list) and len(each) == 2 for each in parts):
+                texts = {"ename": text(name), "evalue": text(value), "traceback": [text(line) for line in lines]}
+                outputs.append({"output_type": "error", **texts})
+            case ["display_data", [*parts]] if all(isinstance(part, list) and len(part) == 2 for part in parts):
                 data = {str(kind): text(size) for kind, size in parts}
                 outputs.append({"output_type": "display_data", "data": data})
             case _:

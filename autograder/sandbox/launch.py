@@ -168,11 +168,11 @@ def readable_paths() -> list[str]:
     named = [os.path.normpath(folder) for folder in folders] + [os.path.realpath(folder) for folder in folders]
     if "/" in named:
         raise OSError("expected Python in a folder of its own, but its prefix is /, which would let the sandbox read everything")
-    found = [path for path in dict.fromkeys([*SYSTEM, *(f"/etc/{name}" for name in ETC), *named]) if os.path.exists(path)]
+    paths = [path for path in dict.fromkeys([*SYSTEM, *(f"/etc/{name}" for name in ETC), *named]) if os.path.exists(path)]
     return [
         p
-        for p in found
-        if os.path.islink(p) or not any(p != q and not os.path.islink(q) and p.startswith(q + "/") for q in found)
+        for p in paths
+        if os.path.islink(p) or not any(p != q and not os.path.islink(q) and p.startswith(q + "/") for q in paths)
     ]
 
 
@@ -204,15 +204,15 @@ def matplotlib_fonts() -> dict[str, str]:
     Leaving out the system's fonts keeps the list short.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"
-    found = {}
+    lists = {}
     for path in Path(os.environ.get("MPLCONFIGDIR") or cache).glob("fontlist-v*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             fonts = json.loads(path.read_text(encoding="utf-8"))
             for kind in ("afmlist", "ttflist"):
                 fonts[kind] = [font for font in fonts[kind] if not os.path.isabs(font["fname"])]
             if fonts["ttflist"]:
-                found[path.name] = json.dumps(fonts)
-    return found
+                lists[path.name] = json.dumps(fonts)
+    return lists
 
 
 @functools.cache

@@ -103,8 +103,8 @@ class Host:
         """What a submission in this worker can take away from those in other workers: any of "processes", "disk", "files"."""
         if self.tier == "bubblewrap":
             return () if self.ready.get("files") else ("files",)
-        found = {"processes": self.tier == "landlock" and self._user.own, "disk": bool(self.ready.get("disk"))}
-        return tuple(name for name, own in found.items() if not own)
+        alone = {"processes": self.tier == "landlock" and self._user.own, "disk": bool(self.ready.get("disk"))}
+        return tuple(name for name, own in alone.items() if not own)
 
     def open(self) -> socket.socket:
         """Start a fresh process for a submission and return our end of its channel. Raises WireError if the worker is gone.
@@ -155,21 +155,21 @@ class Host:
         `first=2` covers the processes of the exercises, `first=1` also the one that runs the cells. Returns nothing if the
         kernel doesn't report it, or if the submission itself crowds the processors with more than `CROWD` threads.
         """
-        found, crowd = {}, 0
+        waits, crowd = {}, 0
         for depth, pid in self._tree():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 crowd += len(os.listdir(f"/proc/{pid}/task"))
                 if depth >= first:  # the worker, and the process that ran the cells, also waited for other reasons
-                    found[pid] = int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
-        return found if crowd <= CROWD else {}
+                    waits[pid] = int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+        return waits if crowd <= CROWD else {}
 
     def _tree(self) -> Iterator[tuple[int, int]]:
         """Yield depth and process id of the worker and of what it started, `MAX_SEEN` processes at most."""
         assert self._process is not None
-        found = [(0, self._inner or self._process.pid)]
-        for depth, pid in found:  # grows while we iterate
+        processes = [(0, self._inner or self._process.pid)]
+        for depth, pid in processes:  # grows while we iterate
             yield depth, pid
-            found += [(depth + 1, child) for child in _children(pid)][: MAX_SEEN - len(found)]
+            processes += [(depth + 1, child) for child in _children(pid)][: MAX_SEEN - len(processes)]
 
     def memory_bytes(self) -> int:
         """Return the worker's resident memory in bytes."""

@@ -173,7 +173,7 @@ class Submission:
         separate process, with the seconds that `budget` grants. With `apart`, each question has a separate process from the
         start.
         """
-        seen: dict[str, list[Observation]] = {}
+        observations: dict[str, list[Observation]] = {}
         left, late = list(questions), []
         while left and not self._is_over():
             try:
@@ -181,31 +181,31 @@ class Submission:
                     alone = True
                     while left:
                         question = replace(left[0], timeout_s=self.budget.first(left[0].timeout_s))
-                        found = self._observe(channel, question)
-                        if _ended(found, "timeout"):
+                        answers = self._observe(channel, question)
+                        if _ended(answers, "timeout"):
                             self.budget.late += 1
                             if question.timeout_s < left[0].timeout_s or not alone:
                                 late.append(left.pop(0))
                                 break
                             self.budget.second_took(0.0, in_vain=True)
-                        ended = _ended(found, "timeout", "crashed")
+                        ended = _ended(answers, "timeout", "crashed")
                         if alone or not ended:
-                            seen[left.pop(0).name] = found
+                            observations[left.pop(0).name] = answers
                         if ended or apart:
                             break
                         alone = False
             except WireError:
-                seen |= {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
+                observations |= {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
                 left = []
-        seen |= {question.name: [untrusted.failed("timeout")] * len(question.probes) for question in (*left, *late)}
+        observations |= {question.name: [untrusted.failed("timeout")] * len(question.probes) for question in (*left, *late)}
         for number, question in enumerate(late):
             if self._is_over():
                 break
             before = self.budget.left_s
             seconds = self.budget.second(question.timeout_s, len(late) - number)
-            seen[question.name] = self.observe(question.name, question.probes, seconds)
-            self.budget.second_took(before - self.budget.left_s, in_vain=_ended(seen[question.name], "timeout"))
-        return {question.name: seen[question.name] for question in questions}
+            observations[question.name] = self.observe(question.name, question.probes, seconds)
+            self.budget.second_took(before - self.budget.left_s, in_vain=_ended(observations[question.name], "timeout"))
+        return {question.name: observations[question.name] for question in questions}
 
     def _is_over(self) -> bool:
         """Return whether nothing more can be asked, and note if the clock alone is the reason."""
@@ -214,7 +214,7 @@ class Submission:
         return over
 
     def _observe(self, channel: socket.socket, question: Question) -> list[Observation]:
-        seen: list[Observation] = []
+        observations: list[Observation] = []
         began = clock.now()
         watch = OwnTime(self._sandbox, 2, self._stood)
         until = watch.deadline(question.timeout_s, self.budget.until)
@@ -225,18 +225,18 @@ class Submission:
                 reply, body = _ask(channel, "observe", {"name": question.name, **header}, arrays, until)
                 large = sum(array.nbytes for array in body) > question.reply_bytes
                 cut = Observation(failure=Failure("raised", "OutputTooLarge"))
-                found = cut if large else codec.observation_from_wire(reply, body)
-                seen.append(untrusted.clean_observation(found, probe, self._written, clock.now() - began))
+                observation = cut if large else codec.observation_from_wire(reply, body)
+                observations.append(untrusted.clean_observation(observation, probe, self._written, clock.now() - began))
         except WireTimeoutError:
             self._note_starved(watch, question.timeout_s)
-            seen.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", clock.now() - began))
+            observations.append(untrusted.failed("timeout", f"{question.timeout_s:g} s", clock.now() - began))
         except WireError:
-            seen.append(untrusted.failed("crashed", seconds=clock.now() - began))
+            observations.append(untrusted.failed("crashed", seconds=clock.now() - began))
         finally:
             self.budget.spend(watch.spent_s())
             self._stood = watch.delays or {}
         # a crash or hang also counts for the remaining probes
-        return (seen + seen[-1:] * len(question.probes))[: len(question.probes)]
+        return (observations + observations[-1:] * len(question.probes))[: len(question.probes)]
 
     def texts(self, names: Sequence[str]) -> dict[str, str | None]:
         """Return the texts that the learner's `names` hold, alone or in a list of one; None for anything else."""
@@ -306,8 +306,8 @@ class Submission:
         self.budget.spend(clock.now() - began)
 
 
-def _ended(seen: Sequence[Observation], *kinds: str) -> bool:
-    return any(one.failure is not None and one.failure.kind in kinds for one in seen)
+def _ended(observations: Sequence[Observation], *kinds: str) -> bool:
+    return any(observation.failure is not None and observation.failure.kind in kinds for observation in observations)
 
 
 def _reply(sock: socket.socket, op: str, ticket: str, until: wire.Deadline, arrays: int = 0) -> tuple[Header, list[Array]]:

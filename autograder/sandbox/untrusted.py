@@ -108,8 +108,8 @@ def _clean_output(item: dict[str, Any], pixels: int) -> tuple[dict[str, Any], in
         data, drawn = {}, 0
         if "text/plain" in item["data"]:
             data["text/plain"] = clean_text(item["data"]["text/plain"])
-        if "image/png" in item["data"] and 0 < (found := _pixels(item["data"]["image/png"])) <= min(MAX_PIXELS, pixels):
-            data["image/png"], drawn = item["data"]["image/png"], found
+        if "image/png" in item["data"] and 0 < (area := _pixels(item["data"]["image/png"])) <= min(MAX_PIXELS, pixels):
+            data["image/png"], drawn = item["data"]["image/png"], area
         return {"output_type": "display_data", "data": data, "metadata": {}}, sum(map(len, data.values())), drawn
     raise WireError("expected a stream, an error or display data.")
 
@@ -124,14 +124,14 @@ def _pixels(encoded: str) -> int:
         return 0
 
 
-def clean_observation(seen: Observation, probe: Probe, written: Written, seconds: float) -> Observation:
-    """Return `seen` reduced to values, and to names that the probe, Python or the learner's own cells already contain."""
+def clean_observation(observation: Observation, probe: Probe, written: Written, seconds: float) -> Observation:
+    """Return `observation` reduced to values, and to names that the probe, Python or the learner's own cells already contain."""
     inputs = probe.inputs.items()
     return Observation(
-        value=None if seen.value is None else seen.value.map(lambda leaf: _clean_leaf(leaf, written)),
-        grads={name: grad for name, grad in seen.grads.items() if name in probe.grad},
-        mutated=tuple(name for name in dict.fromkeys(seen.mutated) if name in inputs),
-        failure=None if seen.failure is None else clean_failure(seen.failure, written),
+        value=None if observation.value is None else observation.value.map(lambda leaf: _clean_leaf(leaf, written)),
+        grads={name: grad for name, grad in observation.grads.items() if name in probe.grad},
+        mutated=tuple(name for name in dict.fromkeys(observation.mutated) if name in inputs),
+        failure=None if observation.failure is None else clean_failure(observation.failure, written),
         seconds=seconds,
     )
 
@@ -147,25 +147,25 @@ OTHER = "something else"  # replaces each text that a learner's process sends ba
 ERROR = "Exception"  # replaces each of its exceptions
 
 
-def clean_hidden(seen: Observation, case: CaseRecord, *, behaviour: bool = False) -> Observation:
-    """Return `seen` on a hidden case, with every text replaced that the case itself doesn't hold (by `OTHER` or `ERROR`).
+def clean_hidden(observation: Observation, case: CaseRecord, *, behaviour: bool = False) -> Observation:
+    """Return `observation` on a hidden case, with every text replaced that the case itself doesn't hold (by `OTHER` or `ERROR`).
 
     The learner's code chose names, keys and texts after seeing the input, and could spell the input with them. Numbers stay,
     because they are what is judged. With `behaviour`, values stay as they are, because the exercise's own function reads
     them first.
     """
-    value, failure = seen.value, seen.failure
+    value, failure = observation.value, observation.failure
     stored = (case.expected, *case.mistakes.values())
     if value is not None and not behaviour:
-        words = {word for each in stored if each.value is not None for word in each.value.fold(_words_of, _words_in)}
+        words = {word for known in stored if known.value is not None for word in known.value.fold(_words_of, _words_in)}
         value = value.fold(lambda leaf: _one_of(leaf, words), lambda whole, parts: _whole_of(whole, parts, words))
     if failure is not None:
         failure = Failure(failure.kind, _asked_type(failure.type, case.expected.failure, stored))
-    return Observation(value, seen.grads, seen.mutated, failure)
+    return Observation(value, observation.grads, observation.mutated, failure)
 
 
 def _asked_type(name: str, wanted: Failure | None, stored: Sequence[Observation]) -> str:
-    types = {each.failure.type for each in stored if each.failure is not None}
+    types = {known.failure.type for known in stored if known.failure is not None}
     if name in types:
         return name
     return wanted.type if wanted is not None and is_kind_of(name, wanted.type) else ERROR

@@ -43,34 +43,34 @@ def credit_for(result: Result, shares: Shares) -> Credit | None:
     """
     if result.passed or not shares or not result.cases:
         return None
-    found = _named_share(result, shares)
-    share, reason = found or max(_slip_share(result, shares), _outputs_share(result, shares), key=itemgetter(0))
+    named = _named_share(result, shares)
+    share, reason = named or max(_slip_share(result, shares), _outputs_share(result, shares), key=itemgetter(0))
     points = round(share * result.exercise.points, 2)
     return Credit(points, reason) if points > result.score else None
 
 
 def _named_share(result: Result, shares: Shares) -> tuple[float, Fact] | None:
     """Return the share of a known mistake that explains every case: its own share, or a nonzero share for any named mistake."""
-    cases: list[Case] = [(_speechless(record), seen) for record, seen in zip(result.exercise.cases, result.cases, strict=True)]
+    cases: list[Case] = [(_speechless(record), case) for record, case in zip(result.exercise.cases, result.cases, strict=True)]
     anyone = shares.get(NAMED_MISTAKE, 0.0)
-    found = [
+    matches = [
         known
         for known in listed_matches(result.exercise, cases)
         if known.id in shares or (anyone and known in result.exercise.known)
     ]
     # if only exceptions support a name, another case must show that the answer otherwise works
-    works = any(seen.passed and record.edge == 0 for record, seen in cases)
-    found = [known for known in found if works or named(cases, known).certain]
-    if not found:
+    works = any(case.passed and record.edge == 0 for record, case in cases)
+    matches = [known for known in matches if works or named(cases, known).certain]
+    if not matches:
         return None
-    return max(shares.get(known.id, anyone) for known in found), fact("credit.named")  # if two fit, take the kinder one
+    return max(shares.get(known.id, anyone) for known in matches), fact("credit.named")  # if two fit, take the kinder one
 
 
 def _speechless(record: CaseRecord) -> CaseRecord:
     """Return the case without its mistakes' exception messages, because results of hidden probes have none either."""
-    failed = {name: seen.failure for name, seen in record.mistakes.items() if seen.failure is not None}
-    said = {name: replace(record.mistakes[name], failure=replace(failure, message="")) for name, failure in failed.items()}
-    return replace(record, mistakes={**record.mistakes, **said})
+    failed = {name: observation.failure for name, observation in record.mistakes.items() if observation.failure is not None}
+    silent = {name: replace(record.mistakes[name], failure=replace(failure, message="")) for name, failure in failed.items()}
+    return replace(record, mistakes={**record.mistakes, **silent})
 
 
 def _outputs_share(result: Result, shares: Shares) -> tuple[float, Fact]:
@@ -83,11 +83,11 @@ def _outputs_share(result: Result, shares: Shares) -> tuple[float, Fact]:
 def _right_part(path: str, result: Result) -> float:
     """Return how much of the output at `path` is right: 0 if a core case has it wrong or does not show it."""
     shown, lost = False, 0.0
-    for record, seen in zip(result.exercise.cases, result.cases, strict=True):
+    for record, outcome in zip(result.exercise.cases, result.cases, strict=True):
         want = {name: value for name, value in values(record.expected).items() if name.startswith(path)}
-        got, tolerance = values(seen.observation), result.exercise.tolerance
+        got, tolerance = values(outcome.observation), result.exercise.tolerance
         right = all(name in got and same_value(value, got[name], tolerance) for name, value in want.items())
-        if record.edge == 0 and (not right or not (want or seen.passed)):
+        if record.edge == 0 and (not right or not (want or outcome.passed)):
             return 0.0
         lost += 0.0 if right else record.edge
         shown = shown or bool(want)
@@ -96,8 +96,8 @@ def _right_part(path: str, result: Result) -> float:
 
 def _slip_share(result: Result, shares: Shares) -> tuple[float, Fact]:
     """Return the largest share of a slip without which the answer is right, apart from edge cases."""
-    found = [(shares[slip] * _part_without(undo, result), reason) for slip, (undo, reason) in _SLIPS.items() if shares.get(slip)]
-    return max(found, default=(0.0, fact("credit.named")), key=itemgetter(0))
+    kept = [(shares[slip] * _part_without(undo, result), reason) for slip, (undo, reason) in _SLIPS.items() if shares.get(slip)]
+    return max(kept, default=(0.0, fact("credit.named")), key=itemgetter(0))
 
 
 Change = Callable[[ArrayNode | PlainNode, EncodedValue], EncodedValue]
@@ -110,43 +110,43 @@ def _part_without(undo: Undo, result: Result) -> float:
     if exercise.behaviour:
         return 0.0
     pairs = [
-        (record, one.observation) if one.passed or one.observation.failure is not None else undo(record, one.observation)
-        for record, one in zip(exercise.cases, result.cases, strict=True)
+        (record, case.observation) if case.passed or case.observation.failure is not None else undo(record, case.observation)
+        for record, case in zip(exercise.cases, result.cases, strict=True)
     ]
     again: ExerciseRecord = replace(exercise, cases=[record for record, _ in pairs])
-    return judge(again, [seen for _, seen in pairs]).score / exercise.points
+    return judge(again, [observation for _, observation in pairs]).score / exercise.points
 
 
-def _without_gradients(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+def _without_gradients(record: CaseRecord, observation: Observation) -> tuple[CaseRecord, Observation]:
     expected = replace(record.expected, grads={})
-    return replace(record, expected=expected), replace(seen, grads={})
+    return replace(record, expected=expected), replace(observation, grads={})
 
 
-def _inputs_restored(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
-    return record, replace(seen, mutated=())
+def _inputs_restored(record: CaseRecord, observation: Observation) -> tuple[CaseRecord, Observation]:
+    return record, replace(observation, mutated=())
 
 
-def _reshaped(record: CaseRecord, seen: Observation, change: Change) -> tuple[CaseRecord, Observation]:
+def _reshaped(record: CaseRecord, observation: Observation, change: Change) -> tuple[CaseRecord, Observation]:
     """Apply `change` to the returned value. If that changes the value, its gradients are not compared."""
-    made = _matched(record.expected.value, seen.value, change)
-    if made is None or seen.value is None or [*map(id, made.flat())] == [*map(id, seen.value.flat())]:
-        return record, seen
-    record, seen = _without_gradients(record, seen)
-    return record, replace(seen, value=made)
+    changed = _matched(record.expected.value, observation.value, change)
+    if changed is None or observation.value is None or [*map(id, changed.flat())] == [*map(id, observation.value.flat())]:
+        return record, observation
+    record, observation = _without_gradients(record, observation)
+    return record, replace(observation, value=changed)
 
 
-def _reordered(record: CaseRecord, seen: Observation) -> tuple[CaseRecord, Observation]:
+def _reordered(record: CaseRecord, observation: Observation) -> tuple[CaseRecord, Observation]:
     """Put the outputs in the order in which they are right. Gradients of reordered outputs are not compared."""
-    value = seen.value
+    value = observation.value
     if value is None or value.entries is None or not 2 <= len(value.entries) <= MOST_OUTPUTS:
-        return record, seen
+        return record, observation
     want = values(record.expected)
     for entries in itertools.permutations(value.entries):
-        moved = replace(seen, value=Container(entries, value.kind or "tuple"))
+        moved = replace(observation, value=Container(entries, value.kind or "tuple"))
         got = values(moved)
         if got.keys() == want.keys() and all(same_value(part, got[path], Tolerance()) for path, part in want.items()):
             return _without_gradients(record, moved)
-    return record, seen
+    return record, observation
 
 
 def _matched(want: EncodedValue | None, got: EncodedValue | None, change: Change) -> EncodedValue | None:
@@ -156,7 +156,7 @@ def _matched(want: EncodedValue | None, got: EncodedValue | None, change: Change
     if isinstance(want, ArrayNode | PlainNode):
         return change(want, got)
     if want.entries is not None and got.entries is not None and len(want.entries) == len(got.entries):
-        parts = [_matched(one, two, change) for one, two in zip(want.entries, got.entries, strict=True)]
+        parts = [_matched(want_part, got_part, change) for want_part, got_part in zip(want.entries, got.entries, strict=True)]
         return Container(tuple(part for part in parts if part is not None), got.kind or "tuple")
     return got
 
@@ -166,14 +166,14 @@ def _listed(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
     if (
         isinstance(want, PlainNode)
         or got.entries is None
-        or not all(isinstance(each, PlainNode | ArrayNode) for each in got.flat())
+        or not all(isinstance(leaf, PlainNode | ArrayNode) for leaf in got.flat())
     ):
         return got
     try:
-        made = np.asarray(_nested(got), dtype=want.content.dtype)
+        array = np.asarray(_nested(got), dtype=want.content.dtype)
     except (TypeError, ValueError, OverflowError):
         return got  # ragged rows, or not numbers
-    return ArrayNode(made, want.kind)
+    return ArrayNode(array, want.kind)
 
 
 def _nested(value: EncodedValue) -> object:
@@ -195,7 +195,7 @@ def _without_axes(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValu
     """Return an array without its extra axes of length 1."""
     if isinstance(want, PlainNode) or not isinstance(got, ArrayNode) or got.content.ndim <= want.content.ndim:
         return got
-    trimmed, wanted = ([length for length in each.content.shape if length != 1] for each in (got, want))
+    trimmed, wanted = ([length for length in node.content.shape if length != 1] for node in (got, want))
     return ArrayNode(got.content.reshape(want.content.shape), got.kind) if trimmed == wanted else got
 
 

@@ -29,9 +29,9 @@ def on_visible(scheme: MarkScheme, submission: Submission, names: Sequence[str])
     """
     records = {name: scheme.visible.exercises[name] for name in names}
     chosen = submission.texts([name for name, record in records.items() if isinstance(record, Prediction)])
-    seen = submission.observe_all([question(record) for record in records.values() if isinstance(record, ExerciseRecord)])
+    observations = submission.observe_all([question(record) for record in records.values() if isinstance(record, ExerciseRecord)])
     return {
-        name: judge_choice(record, chosen[name]) if isinstance(record, Prediction) else judged_from(record, seen[name])
+        name: judge_choice(record, chosen[name]) if isinstance(record, Prediction) else judged_from(record, observations[name])
         for name, record in records.items()
     }
 
@@ -54,23 +54,23 @@ class Verdict:
         """Return the report. Without `explain` it leaves out the mistake, which takes longest to find."""
         if isinstance(self.result, PredictionResult):
             return make_report(self.result)
-        made = self._report(self.result, explain=explain)
-        if self.credit is None or self.credit.points <= made.score:
-            if not 0 < made.score < made.points or self.result.exercise.behaviour:
-                return made
-            kept = Credit(made.score, fact("credit.edges"))
-            return replace(made, advice=f"{made.advice} {said(kept, made.points)}".strip())
-        advice = f"{made.advice} {said(self.credit, made.points)}".strip()
-        return replace(made, status="part", score=self.credit.points, advice=advice)
+        report = self._report(self.result, explain=explain)
+        if self.credit is None or self.credit.points <= report.score:
+            if not 0 < report.score < report.points or self.result.exercise.behaviour:
+                return report
+            kept = Credit(report.score, fact("credit.edges"))
+            return replace(report, advice=f"{report.advice} {said(kept, report.points)}".strip())
+        advice = f"{report.advice} {said(self.credit, report.points)}".strip()
+        return replace(report, status="part", score=self.credit.points, advice=advice)
 
     def _report(self, result: Result, *, explain: bool) -> Report:
         result = explained(result) if explain and self.common is None else result
         if not self.hidden:
             return make_report(result)
-        found = hidden.findings(result)
+        findings = hidden.findings(result)
         if explain and self.common is not None:
-            found = hidden.with_mistakes_of(found, hidden.findings(explained(self.common)))
-        return hidden.report(result.exercise, found)
+            findings = hidden.with_mistakes_of(findings, hidden.findings(explained(self.common)))
+        return hidden.report(result.exercise, findings)
 
 
 def on_hidden(scheme: MarkScheme, submission: Submission, visible: Mapping[str, AnyResult]) -> dict[str, Verdict]:
@@ -81,27 +81,28 @@ def on_hidden(scheme: MarkScheme, submission: Submission, visible: Mapping[str, 
     """
     unsettled = {name: result for name, result in visible.items() if isinstance(result, Result) and not _settled(result)}
     asked = {name: scheme.record_of(name) for name in unsettled}
-    seen = submission.observe_all([question(record) for record in asked.values()], apart=True)
-    found = {name: Verdict(result) for name, result in visible.items()}
-    results = {name: judged_hidden(record, seen[name]) for name, record in asked.items()}
+    observations = submission.observe_all([question(record) for record in asked.values()], apart=True)
+    verdicts = {name: Verdict(result) for name, result in visible.items()}
+    results = {name: judged_hidden(record, observations[name]) for name, record in asked.items()}
     alone = [name for name in results if name in scheme.own and unsettled[name].passed]
     unexplained = [name for name in alone if not _needs_no_more(results[name])]
     common = {name: scheme.hidden.in_code[name] for name in unexplained if not submission.budget.spent}
-    seen = submission.observe_all([question(record) for record in common.values()], apart=True)
+    observations = submission.observe_all([question(record) for record in common.values()], apart=True)
     for name, result in results.items():
         credit = credit_for(result, scheme.shares.get(name, {}))
         if result.passed or unsettled[name].passed:
-            shared = judged_hidden(common[name], seen[name]) if name in common else None
-            found[name] = Verdict(result, hidden=True, credit=credit, common=shared)
+            shared = judged_hidden(common[name], observations[name]) if name in common else None
+            verdicts[name] = Verdict(result, hidden=True, credit=credit, common=shared)
         else:
-            found[name] = Verdict(replace(unsettled[name], score=result.score), credit=credit)
-    return found
+            verdicts[name] = Verdict(replace(unsettled[name], score=result.score), credit=credit)
+    return verdicts
 
 
-def judged_hidden(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
+def judged_hidden(record: ExerciseRecord, observations: Sequence[Observation]) -> Result:
     """Return the verdict on the observations of hidden probes, without explaining it."""
-    pairs = zip(seen, record.cases, strict=False)  # a process that ended leaves out the last ones
-    return judged_from(record, [untrusted.clean_hidden(one, case, behaviour=bool(record.behaviour)) for one, case in pairs])
+    pairs = zip(observations, record.cases, strict=False)  # a process that ended leaves out the last ones
+    clean = [untrusted.clean_hidden(observation, case, behaviour=bool(record.behaviour)) for observation, case in pairs]
+    return judged_from(record, clean)
 
 
 def _settled(visible: Result) -> bool:
@@ -121,10 +122,9 @@ def question(record: ExerciseRecord) -> Question:
     return Question(record.id, [case.probe for case in record.cases], record.timeout_s, room)
 
 
-def judged_from(record: ExerciseRecord, seen: Sequence[Observation]) -> Result:
-    """Return the verdict on `seen`, without explaining it."""
-    observations = list(seen)
-    if observations and all(one.failure and one.failure.kind == "missing" for one in observations):
+def judged_from(record: ExerciseRecord, observations: Sequence[Observation]) -> Result:
+    """Return the verdict on `observations`, without explaining it."""
+    if observations and all(seen.failure and seen.failure.kind == "missing" for seen in observations):
         return judge_missing(record)
-    observations += [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
-    return judge(record, observations)
+    lost = [Observation(failure=Failure("crashed"))] * (len(record.cases) - len(observations))
+    return judge(record, [*observations, *lost])

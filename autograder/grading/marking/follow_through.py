@@ -39,18 +39,18 @@ def failing_below(
     # also through answers that pass, because they may call the one that fails
     texts = [answers[exercise], *cells.leaned_on(answers[exercise])]
     read = {name for text in texts for name in bindings(text)[1]}
-    found: set[str] = set()
-    while new := {name for name in earlier if name in read and name not in found}:
-        found |= new
+    needed: set[str] = set()
+    while new := {name for name in earlier if name in read and name not in needed}:
+        needed |= new
         read |= {word for name in new for word in bindings(references.get(name, ""))[1]}
-    return [name for name in earlier if name in found]
+    return [name for name in earlier if name in needed]
 
 
 def calls(answers: Collection[str], seconds: read_in_child.Seconds | None = None) -> dict[str, list[str] | None]:
     """Return `scopes.calls` of each of `answers`, from a child that may fail; empty for an answer that is too slow to read."""
     tasks = {answer: read_in_child.Task("calls", answer) for answer in answers}
-    found = read_in_child.read(list(tasks.values()), seconds)
-    return {answer: found.get(task, []) for answer, task in tasks.items()}
+    results = read_in_child.read(list(tasks.values()), seconds)
+    return {answer: results.get(task, []) for answer, task in tasks.items()}
 
 
 def only_calls(called: Collection[str] | None, below: Collection[str]) -> bool:
@@ -68,8 +68,8 @@ def carried(report: Report, record: ExerciseRecord, score: float, below: Sequenc
     if points <= report.score:
         return report
     key = "carried.right" if score >= record.points else "carried.partly"
-    said = fact(key, count=len(below), names=tuple(below), points=points, of=record.points)
-    headline, advice = say(said), next_step(said)
+    reason = fact(key, count=len(below), names=tuple(below), points=points, of=record.points)
+    headline, advice = say(reason), next_step(reason)
     status = "pass" if points >= record.points else "part"
     return replace(
         report, status=status, score=points, headline=headline, advice=advice, detail="", grids=(), snippet="", checks=(),

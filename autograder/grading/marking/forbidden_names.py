@@ -114,22 +114,22 @@ def flags(
         parts += _parts(text, offered) if len(parts) < MAX_PARTS else _whole(text)
     leaning = _Leaning(parts)
     own = [*modules, *(cell.source for cell in code if not grade_id(cell))]
-    found = []
+    remarks = []
     for record in records:
         answers = [cell.source for cell in code if grade_id(cell) == record.id]
         used = [part.names for part in leaning.needed(record.id, answers, exercises)]
-        named = [name for name in record.forbid if any(names_it(name, each) for each in used)]
+        named = [name for name in record.forbid if any(names_it(name, words) for words in used)]
         longest = {_last_word(name): name for name in sorted(named, key=len)}.values()  # one remark per function
-        found += [f"{record.id} names {name}: check whether the exercise was to write it" for name in longest]
+        remarks += [f"{record.id} names {name}: check whether the exercise was to write it" for name in longest]
         if not named and any(builds_names(source) for source in [*own, *answers]):
-            found.append(f"{record.id} may build a name at run time: check whether it is one that the exercise forbids")
-    found += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
+            remarks.append(f"{record.id} may build a name at run time: check whether it is one that the exercise forbids")
+    remarks += [f"a cell holds {what}: read it with care" for cell in code if (what := disguises(cell.source))]
     prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and is_answer(cell)]
-    found += [f"a written answer holds {what}: read it with care" for text in prose if (what := disguises(text, prose=True))]
-    found += [f"a module holds {what}: read it with care" for text in modules if (what := disguises(text))]
+    remarks += [f"a written answer holds {what}: read it with care" for text in prose if (what := disguises(text, prose=True))]
+    remarks += [f"a module holds {what}: read it with care" for text in modules if (what := disguises(text))]
     if any(reaches_inward(source) for source in [*modules, *(cell.source for cell in code)]):
-        found.append("a cell reaches into what runs it: whether inputs were changed or copied is not certain here")
-    return found
+        remarks.append("a cell reaches into what runs it: whether inputs were changed or copied is not certain here")
+    return remarks
 
 
 @dataclass(frozen=True)
@@ -159,17 +159,17 @@ def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
     """
     every, (bound, read) = names(source), bindings(source)
     try:
-        found = statements(source)
+        parsed = statements(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _whole(source)
-    parts, aside = [], _LIBRARIES | _HARMLESS | {name for one in found if one.modules for name in one.names}
-    for one, text in zip(found, texts_of(source, found), strict=True):
+    parts, aside = [], _LIBRARIES | _HARMLESS | {name for statement in parsed if statement.modules for name in statement.names}
+    for statement, text in zip(parsed, texts_of(source, parsed), strict=True):
         words = set(re.findall(r"\w+", normalised("NFKC", text)))
-        words.update(one.spelt)
-        sets = frozenset(one.names).union(bound & words if "global" in words else ())
+        words.update(statement.spelt)
+        sets = frozenset(statement.names).union(bound & words if "global" in words else ())
         reads = frozenset(word for word in words if word in read or word in attributes)
-        changes = frozenset(one.changes).difference(aside)
-        parts.append(_Part(text, sets, reads, frozenset(every & words), changes, frozenset(one.calls), one.alters))
+        changes = frozenset(statement.changes).difference(aside)
+        parts.append(_Part(text, sets, reads, frozenset(every & words), changes, frozenset(statement.calls), statement.alters))
     return parts
 
 
@@ -187,9 +187,9 @@ class _Leaning:
         for part in parts:
             given = () if altering.isdisjoint(part.calls) else part.calls - altering
             named = part.sets, part.changes.union(given), part.reads
-            for found, each in zip((self.setting, self.changing, self.reading), named, strict=True):
-                for name in each:
-                    found.setdefault(name, []).append(part)
+            for index, words in zip((self.setting, self.changing, self.reading), named, strict=True):
+                for name in words:
+                    index.setdefault(name, []).append(part)
 
     def needed(self, exercise: str, answers: Collection[str], apart: Collection[str]) -> list[_Part]:
         """Return the statements that make up the answer to `exercise`, directly or through names that others set or change.
@@ -197,7 +197,7 @@ class _Leaning:
         A test below an answer is not part of it, because the answer reads nothing from the test. Other exercises are
         examined separately, so a name in `apart` leads no further.
         """
-        own = dict.fromkeys(part for found in (self.setting, self.changing) for part in found.get(exercise, ()))
+        own = dict.fromkeys(part for index in (self.setting, self.changing) for part in index.get(exercise, ()))
         found = own or dict.fromkeys(part for text in answers for part in _parts(text))
         asked, called, new = {*apart}, {*apart}, list(found)
         while new:
@@ -232,8 +232,8 @@ def reaches_inward(source: str) -> bool:
     >>> reaches_inward("from autograder import check"), reaches_inward("import numpy as n\\nn.array_equal = f")
     (False, True)
     """
-    seen = names(source)
-    return bool(seen & _INWARD) or _PATCHED in seen or {"sys", "modules"} <= seen or _ENGINE.search(source) is not None
+    words = names(source)
+    return bool(words & _INWARD) or _PATCHED in words or {"sys", "modules"} <= words or _ENGINE.search(source) is not None
 
 
 def _last_word(forbidden: str) -> str:
@@ -241,8 +241,8 @@ def _last_word(forbidden: str) -> str:
     return str(re.findall(r"\w+", forbidden)[-1])
 
 
-def names_it(forbidden: str, seen: Collection[str]) -> bool:
-    """Return whether a text with the names `seen` uses `forbidden`, under its own or another name.
+def names_it(forbidden: str, words: Collection[str]) -> bool:
+    """Return whether a text with the names `words` uses `forbidden`, under its own or another name.
 
     >>> seen = names("y = F.softmax(x)")
     >>> names_it("F.softmax", seen), names_it("torch.einsum", seen)
@@ -250,7 +250,7 @@ def names_it(forbidden: str, seen: Collection[str]) -> bool:
     """
     last = _last_word(forbidden)
     inner = f"_{last}_"  # PyTorch's own parts of a built-in, such as _scaled_dot_product_attention_math
-    return last in seen or not _ALSO.get(last, frozenset()).isdisjoint(seen) or any(word.startswith(inner) for word in seen)
+    return last in words or not _ALSO.get(last, frozenset()).isdisjoint(words) or any(word.startswith(inner) for word in words)
 
 
 class Bindings:
@@ -270,15 +270,15 @@ class Bindings:
         >>> Bindings([helper, user]).leaned_on("def f(x): return g(x)") == [user, helper]
         True
         """
-        found: dict[str, None] = {}
+        cells: dict[str, None] = {}
         asked: set[str] = set()
         wanted = sorted(bindings(answer)[1])
         while wanted:
             asked |= set(wanted)
-            new = dict.fromkeys(cell for name in wanted for cell in self._setting.get(name, ()) if cell not in found)
-            found |= new
+            new = dict.fromkeys(cell for name in wanted for cell in self._setting.get(name, ()) if cell not in cells)
+            cells |= new
             wanted = sorted({name for cell in new for name in self._of[cell][1] if name not in asked})
-        return list(found)
+        return list(cells)
 
 
 def bindings(source: str) -> tuple[set[str], set[str]]:
@@ -286,8 +286,8 @@ def bindings(source: str) -> tuple[set[str], set[str]]:
     try:
         return scopes(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        found = names(source)
-        return found, set(found)
+        words = names(source)
+        return words, set(words)
 
 
 def _words(source: str) -> set[str]:
@@ -324,8 +324,8 @@ def names(source: str) -> set[str]:
     """
     known = getattr(_told, "known", {})
     if source in known:
-        found = known[source]
-        return _words(source) if found is None else set(found)
+        words = known[source]
+        return _words(source) if words is None else set(words)
     try:
         may_parse(source)
         return set(_parsed(source))
@@ -340,31 +340,31 @@ def _parsed(source: str) -> frozenset[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a learner's invalid escapes don't concern the grader
         tree = ast.parse(source)
-    seen: set[str] = set()
+    words: set[str] = set()
     plain = _plain_calls(tree)
     for node in ast.walk(tree):
         if node in plain:
             continue
         if isinstance(node, ast.Attribute):
             if node.attr not in _METHODS or _root(node.value) in _OPENERS:
-                seen.add(node.attr)
+                words.add(node.attr)
         elif isinstance(node, ast.Name):
-            seen.add(node.id)
+            words.add(node.id)
         elif isinstance(node, ast.alias):
-            seen.add(node.name.rpartition(".")[2] if (node.name, node.asname) != ("wraps", None) else "")
+            words.add(node.name.rpartition(".")[2] if (node.name, node.asname) != ("wraps", None) else "")
         elif isinstance(node, ast.ImportFrom):
-            seen |= _OWNERS.intersection((node.module or "").split("."))
+            words |= _OWNERS.intersection((node.module or "").split("."))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
-            seen.add(node.value)  # getattr(F, "softmax")
+            words.add(node.value)  # getattr(F, "softmax")
         elif isinstance(node, ast.Constant) and (path := _path_in(node.value)):
-            seen |= set(re.findall(r"\w+", path)) - _BUILDS - _INWARD - {"sys", "modules"}
+            words |= set(re.findall(r"\w+", path)) - _BUILDS - _INWARD - {"sys", "modules"}
         elif isinstance(node, ast.keyword) and node.arg == "eval_str":
-            seen.add(node.arg)
+            words.add(node.arg)
         elif isinstance(node, ast.MatchClass):  # case object(softmax=f)
-            seen |= set(node.kwd_attrs)
-    seen |= {_UNPICKLES} if _unpickles(tree) else set()
-    seen |= {_SEARCHES} if _searches(tree) or _times_text(tree) or _reaches_for(tree) else set()
-    return frozenset(seen | {_PATCHED} if _patches(tree) else seen)
+            words |= set(node.kwd_attrs)
+    words |= {_UNPICKLES} if _unpickles(tree) else set()
+    words |= {_SEARCHES} if _searches(tree) or _times_text(tree) or _reaches_for(tree) else set()
+    return frozenset(words | {_PATCHED} if _patches(tree) else words)
 
 
 def _path_in(value: object) -> str:
@@ -421,15 +421,15 @@ def _reaches_for(tree: ast.AST) -> bool:
     named = {"np": ["numpy"], "nn": ["torch", "nn"], "F": ["torch", "nn", "functional"]}
     owners = {node.value for node in nodes if isinstance(node, ast.Attribute)}
     for node in nodes:
-        found = dict[str, list[str]]()
+        bound = dict[str, list[str]]()
         if isinstance(node, ast.Import):
-            found = {each.asname or each.name: each.name.split(".") for each in node.names}
+            bound = {alias.asname or alias.name: alias.name.split(".") for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found = {each.asname or each.name: [*node.module.split("."), each.name] for each in node.names}
+            bound = {alias.asname or alias.name: [*node.module.split("."), alias.name] for alias in node.names}
         elif isinstance(node, ast.Assign) and (path := _path(node.value)):
-            found = {each.id: [*named.get(path[0], path[:1]), *path[1:]] for each in node.targets if isinstance(each, ast.Name)}
-        named |= found
-        paths += found.values()
+            bound = {each.id: [*named.get(path[0], path[:1]), *path[1:]] for each in node.targets if isinstance(each, ast.Name)}
+        named |= bound
+        paths += bound.values()
     for node in nodes:
         if isinstance(node, ast.Attribute) and node not in owners and (path := _path(node)):
             paths.append([*named.get(path[0], path[:1]), *path[1:]])
@@ -477,7 +477,7 @@ def _times_text(tree: ast.AST) -> bool:
             continue
         if not isinstance(node.value, ast.Lambda | ast.Name | ast.Attribute):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            texts |= {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+            texts |= {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
     for node in nodes:
         if isinstance(node, ast.Import) and any(alias.name == "timeit" and alias.asname for alias in node.names):
             return True  # another cell could use it under that name
@@ -496,28 +496,28 @@ def _times_text(tree: ast.AST) -> bool:
 
 def _times_functions(call: ast.Call, texts: Collection[str]) -> bool:
     """Return whether the timed and setup arguments are lambdas or names that are not in `texts`."""
-    if any(each.arg is None for each in call.keywords):
+    if any(keyword.arg is None for keyword in call.keywords):
         return False
-    timed = [*call.args[:2], *(each.value for each in call.keywords if each.arg in ("stmt", "setup"))]
-    return all(isinstance(each, ast.Lambda) or (isinstance(each, ast.Name) and each.id not in texts) for each in timed)
+    timed = [*call.args[:2], *(keyword.value for keyword in call.keywords if keyword.arg in ("stmt", "setup"))]
+    return all(isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id not in texts) for node in timed)
 
 
 def _plain_calls(tree: ast.AST) -> set[ast.AST]:
     """Return the function nodes that could build a name but are called with a literal one, as in `getattr(x, "T")`."""
-    found: set[ast.AST] = set()
+    plain: set[ast.AST] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        texts = [each.value if isinstance(each, ast.Constant) and isinstance(each.value, str) else "" for each in node.args]
+        texts = [arg.value if isinstance(arg, ast.Constant) and isinstance(arg.value, str) else "" for arg in node.args]
         if isinstance(node.func, ast.Name) and node.func.id == "getattr" and any(texts[1:2]):
-            found.add(node.func)
+            plain.add(node.func)
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if called == "wraps" and len(node.args) == 1 and not node.keywords:  # more arguments would say which attributes to copy
-            found.add(node.func)
+            plain.add(node.func)
         shell = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "run_line_magic" else None
         if isinstance(shell, ast.Call) and texts and texts[0] in _MAGICS and all(texts):  # how scripts spell `%matplotlib inline`
-            found.add(shell.func)
-    return found
+            plain.add(shell.func)
+    return plain
 
 
 def _patches(tree: ast.AST) -> bool:

@@ -31,13 +31,14 @@ class HiddenDraws:
     ):
         self._lesson, self._secret, self._common = lesson, secret, common
         # a draw leaves out most mistakes, because they take most of the time
-        in_code = [each for each in exercises if isinstance(each, Exercise)]
-        self._exercises = [_with_mistakes(each, (shares or {}).get(each.id, {})) for each in in_code]
+        in_code = [exercise for exercise in exercises if isinstance(exercise, Exercise)]
+        self._exercises = [_with_mistakes(exercise, (shares or {}).get(exercise.id, {})) for exercise in in_code]
         self._pool: dict[tuple[str, int], list[CaseRecord]] = {}
 
     def of(self, student: str) -> dict[str, ExerciseRecord]:
         """Return the records by which `student` is marked."""
-        return {each.id: replace(self._common.in_code[each.id], cases=self._cases(each, student)) for each in self._exercises}
+        common = self._common.in_code
+        return {each.id: replace(common[each.id], cases=self._cases(each, student)) for each in self._exercises}
 
     def _cases(self, exercise: Exercise, student: str) -> list[CaseRecord]:
         if exercise.search >= SLOW:
@@ -62,4 +63,4 @@ class HiddenDraws:
 
 
 def _with_mistakes(exercise: Exercise, kept: Collection[str]) -> Exercise:
-    return replace(exercise, misconceptions=tuple(each for each in exercise.misconceptions if each.id in kept))
+    return replace(exercise, misconceptions=tuple(mistake for mistake in exercise.misconceptions if mistake.id in kept))

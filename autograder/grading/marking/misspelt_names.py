@@ -37,15 +37,16 @@ def as_meant(
     asked = {name: source for name, source in answers.items() if name in exercises}
     cuts = {name: _cuts(name, source) for name, source in asked.items() if not isinstance(exercises[name], Prediction)}
     # read all answers together, because each reading may waste its seconds
-    parsed = read_in_child.read([read_in_child.Task("statements", text) for each in cuts.values() for _, text in each], seconds)
+    tasks = [read_in_child.Task("statements", text) for places in cuts.values() for _, text in places]
+    parsed = read_in_child.read(tasks, seconds)
     for name, source in asked.items():
         record = exercises[name]
         if isinstance(record, Prediction):
-            found = _quoted(name, source, record.choices)
+            meant = _quoted(name, source, record.choices)
         else:
-            found = _finished(name, cuts[name], parsed) or (None if name in others else _renamed(name, source, exercises))
-        if found is not None:
-            texts[name], note = found
+            meant = _finished(name, cuts[name], parsed) or (None if name in others else _renamed(name, source, exercises))
+        if meant is not None:
+            texts[name], note = meant
             notes.append(note)
     return texts, notes
 
@@ -56,28 +57,28 @@ def set_names(source: str) -> list[str]:
     >>> set_names("def f(x):\\n    y = 1\\nz = 2\\nz == 3")
     ['f', 'z']
     """
-    return [one or two for one, two in _SETS.findall(source)]
+    return [defined or assigned for defined, assigned in _SETS.findall(source)]
 
 
 def _quoted(name: str, source: str, choices: Collection[str]) -> tuple[str, str] | None:
     """Return a prediction with quotation marks around its letter, and the note; None if it isn't one."""
     bare = re.compile(rf"^({re.escape(name)}[ \t]*=[ \t]*)([A-Za-z]\w*)[ \t]*(?:[).:][ \t]*)?(#[^\n]*)?$", re.MULTILINE)
-    letters, found = {choice.lower() for choice in choices}, bare.findall(source)
-    if len(found) != 1 or found[0][1].lower() not in letters:
+    letters, assignments = {choice.lower() for choice in choices}, bare.findall(source)
+    if len(assignments) != 1 or assignments[0][1].lower() not in letters:
         return _without_its_text(name, source, letters)
-    letter = found[0][1]
+    letter = assignments[0][1]
     return bare.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} = {letter} was read as "{letter}"'
 
 
 def _without_its_text(name: str, source: str, letters: Collection[str]) -> tuple[str, str] | None:
     """Return a prediction without the text after its letter: `"c: to the mean"`, `"(c) to the mean"`."""
-    said = re.compile(
+    quoted = re.compile(
         rf"^({re.escape(name)}[ \t]*=[ \t]*)([\"'])[ \t]*\(?([A-Za-z]\w*)[ \t]*[):.,;][^\"'\n]*\2[ \t]*(#[^\n]*)?$", re.MULTILINE
     )
-    found = said.findall(source)
-    if len(found) != 1 or (letter := found[0][2]).lower() not in letters:
+    assignments = quoted.findall(source)
+    if len(assignments) != 1 or (letter := assignments[0][2]).lower() not in letters:
         return None
-    return said.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} was read as "{letter}"'
+    return quoted.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} was read as "{letter}"'
 
 
 def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, str] | None:
@@ -85,7 +86,7 @@ def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, s
     defined = set_names(source)
     if name in defined:
         return None
-    others = [each for each in dict.fromkeys(defined) if each not in exercises][:MAX_NAMES]
+    others = [other for other in dict.fromkeys(defined) if other not in exercises][:MAX_NAMES]
     near = get_close_matches(name, others, n=1, cutoff=NEARLY)
     if not near:
         return None

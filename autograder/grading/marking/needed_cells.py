@@ -68,12 +68,12 @@ def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[s
     named = {source: _names(source) or (set(), set()) for source in (*sources, *demonstrations.values())}
     bound = set(vars(builtins)).union(*(named[source][0] for source in sources))
     wanted = set[str]().union(*(named[source][1] for source in sources)) - bound
-    found: set[str] = set()
+    chosen: set[str] = set()
     binds = {name: named[source][0] | _changed(source) for name, source in demonstrations.items()}
-    while new := {name for name in demonstrations if name not in found and binds[name] & wanted}:
-        found |= new
+    while new := {name for name in demonstrations if name not in chosen and binds[name] & wanted}:
+        chosen |= new
         wanted |= set[str]().union(*(named[demonstrations[name]][1] for name in new)) - bound
-    return found
+    return chosen
 
 
 def _names(source: str) -> tuple[set[str], set[str]] | None:
@@ -87,4 +87,4 @@ def _names(source: str) -> tuple[set[str], set[str]] | None:
 @functools.lru_cache(KEPT)  # only the lesson's demonstrations, which a class shares, get here
 def _changed(source: str) -> frozenset[str]:
     """Return the names whose objects `source`, a demonstration of the lesson, seems to change in place."""
-    return frozenset(name for one in statements_of(source) for name in one.changes)
+    return frozenset(name for statement in statements_of(source) for name in statement.changes)

@@ -55,25 +55,25 @@ class Handed:
 
     def cells(self) -> tuple[list[Cell], list[str]]:
         """Return its cells, and what to tell the learner."""
-        unreadable, found = self.unreadable, list[Cell]()
+        unreadable, cells = self.unreadable, list[Cell]()
         if self.data is not None:
             try:
-                found = parse_script(self.data) if self.script else parse(self.data)
+                cells = parse_script(self.data) if self.script else parse(self.data)
             except UnreadableError as error:
                 unreadable = str(error)
-        told = [*([f"unreadable: {unreadable}"] if unreadable else []), *self.notes]
+        notes = [*([f"unreadable: {unreadable}"] if unreadable else []), *self.notes]
         runs = self.modules()
-        return found, [*told, *(f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs)]
+        return cells, [*notes, *(f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs)]
 
     def modules(self) -> dict[str, bytes]:
         """Return the files that are the learner's own modules and don't hide an installed one."""
-        found = {}
+        modules = {}
         for name, data in sorted(self.files.items())[:MAX_FILES]:
             stem, dot, kind = name.rpartition(".")
             fits = dot and kind == "py" and stem.isidentifier() and 0 < len(data) <= MAX_FILE_BYTES
             if fits and not installed(stem) and not any(_CODING.match(line) for line in data.splitlines()[:2]):
-                found[name] = data
-        return found
+                modules[name] = data
+        return modules
 
 
 def read_ahead(
@@ -110,13 +110,13 @@ def forget() -> None:
 def _have_parsed(sources: Sequence[str], texts: Sequence[str], seconds: read_in_child.Seconds | None) -> list[str]:
     sources = [source for source in sources if not scopes.is_told(source)]
     tasks = [Task(kind, source) for kind in ("scopes", "statements", "names") for source in sources]
-    found = read_in_child.read([*tasks, *(Task("statements", text) for text in texts)], seconds)
-    parsed = {source: found.get(Task("scopes", source)) for source in sources}
+    results = read_in_child.read([*tasks, *(Task("statements", text) for text in texts)], seconds)
+    parsed = {source: results.get(Task("scopes", source)) for source in sources}
     scopes.tell({source: None if pair is None else (set(pair[0]), set(pair[1])) for source, pair in parsed.items()})
-    scopes.tell_statements({source: found.get(Task("statements", source)) for source in [*sources, *texts]})
-    named = {source: found.get(Task("names", source)) for source in sources}
+    scopes.tell_statements({source: results.get(Task("statements", source)) for source in [*sources, *texts]})
+    named = {source: results.get(Task("names", source)) for source in sources}
     forbidden_names.tell({source: None if words is None else set(words) for source, words in named.items()})
-    return [] if all(task in found for task in tasks) else [SLOW]
+    return [] if all(task in results for task in tasks) else [SLOW]
 
 
 def draw(pasted: Mapping[str, tuple[str, ...]], seconds: read_in_child.Seconds | None = None) -> dict[str, tuple[str, ...]]:
@@ -125,16 +125,15 @@ def draw(pasted: Mapping[str, tuple[str, ...]], seconds: read_in_child.Seconds |
     Pictures that fail are left out, and so are those beyond `pictures.MAX_SHOWN_TOGETHER`, which would make the page too
     large.
     """
-    found = read_in_child.read([Task("picture", one) for each in pasted.values() for one in each], seconds)
+    results = read_in_child.read([Task("picture", data) for of_answer in pasted.values() for data in of_answer], seconds)
     left, drawn = pictures.MAX_SHOWN_TOGETHER, dict[str, tuple[str, ...]]()
-    for name, each in pasted.items():
-        kept = []
-        for one in each:
-            made = found.get(Task("picture", one))
-            if made and len(made) <= left:
-                kept.append(made)
-                left -= len(made)
-        drawn[name] = tuple(kept)
+    for name, of_answer in pasted.items():
+        drawn[name] = ()
+        for data in of_answer:
+            picture = results.get(Task("picture", data))
+            if picture and len(picture) <= left:
+                drawn[name] += (picture,)
+                left -= len(picture)
     return drawn
 
 
@@ -144,7 +143,7 @@ def show(rebuilt: Rebuilt, drawn: Mapping[str, tuple[str, ...]]) -> list[str]:
         if is_answer(cell) and (encoded := drawn.get(str(grade_id(cell)))):
             cell.source = pictures.shown(cell.source, len(encoded))
             cell.attachments = nbformat.from_dict(pictures.attachments(encoded))
-    lost = [name for name, each in rebuilt.pictures.items() if len(each) > len(drawn.get(name, ()))]
+    lost = [name for name, pasted in rebuilt.pictures.items() if len(pasted) > len(drawn.get(name, ()))]
     most = f"{pictures.MAX_SHOWN_TOGETHER >> 20} MiB of them in all"
     return [f"a picture in {name!r} is not shown: PNG and JPEG can be, and {most}" for name in lost]
 
@@ -185,18 +184,18 @@ def without_absent(source: str, imports: Imports) -> tuple[str, list[str]]:
     if "import" not in source:
         return source, []
     try:
-        found = scopes.statements(source)
+        parsed = scopes.statements(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source, []
     lines, absent, bound = source.split("\n"), dict[str, None](), set[str]()
-    for one in found:
-        gone = [name for name in one.modules if not imports.has(name)]
-        if gone and len(gone) == len(one.modules):
+    for statement in parsed:
+        gone = [name for name in statement.modules if not imports.has(name)]
+        if gone and len(gone) == len(statement.modules):
             absent |= dict.fromkeys(gone)
-            bound |= set(one.names)
-        elif not bound.intersection(one.calls):
+            bound |= set(statement.names)
+        elif not bound.intersection(statement.calls):
             continue
-        for number in range(one.first - 1, min(one.last, len(lines))):
+        for number in range(statement.first - 1, min(statement.last, len(lines))):
             text = lines[number].strip()
             lines[number] = f"pass  # {text}" if text and not text.startswith("#") else lines[number]
     return "\n".join(lines), list(absent)

@@ -46,9 +46,9 @@ def renamed(record: ExerciseRecord, source: str) -> str | None:
 
     Only the text is read, because a sandboxed function's own account of itself is not trusted.
     """
-    found = re.search(rf"^def[ \t]+{re.escape(record.id)}[ \t]*\(([^()=]*)\)", source, re.MULTILINE)
-    asked = list(record.cases[0].probe.inputs.items()) if found and record.cases else []
-    theirs = _parameters(found[1]) if found else []
+    signature = re.search(rf"^def[ \t]+{re.escape(record.id)}[ \t]*\(([^()=]*)\)", source, re.MULTILINE)
+    asked = list(record.cases[0].probe.inputs.items()) if signature and record.cases else []
+    theirs = _parameters(signature[1]) if signature else []
     if len(theirs) != len(asked) or theirs == asked or not all(name.isidentifier() for name in theirs):
         return None
     theirs_said, ours_said = ", ".join(theirs), ", ".join(asked)
@@ -62,16 +62,16 @@ def _parameters(signature: str) -> list[str]:
     ['Q', 'K']
     """
     plain, depth = "", 0
-    for each in re.findall(r"\"[^\"]*\"|'[^']*'|.", signature, re.DOTALL):
-        depth += (each in "[{") - (each in "]}")
-        plain += "" if depth else each
+    for token in re.findall(r"\"[^\"]*\"|'[^']*'|.", signature, re.DOTALL):
+        depth += (token in "[{") - (token in "]}")
+        plain += "" if depth else token
     return [part.partition(":")[0].strip() for part in plain.split(",")]
 
 
 def lacks_module(visible: AnyResult) -> bool:
     """Return whether an answer failed because it asked for a module that is not installed here."""
-    seen = [case.observation.failure for case in visible.cases if not case.passed] if isinstance(visible, Result) else []
-    return any(failure is not None and failure.type == "ModuleNotFoundError" for failure in seen)
+    failures = [case.observation.failure for case in visible.cases if not case.passed] if isinstance(visible, Result) else []
+    return any(failure is not None and failure.type == "ModuleNotFoundError" for failure in failures)
 
 
 def missing_module(name: str, source: str, imports: Imports) -> str:

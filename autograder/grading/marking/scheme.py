@@ -47,13 +47,13 @@ def secret(root: Path) -> str:
                 os.link(aside, path)  # atomic
         finally:
             aside.unlink(missing_ok=True)
-    found = path.read_text(encoding="ascii").strip()
-    if len(found) < MIN_SECRET:
+    text = path.read_text(encoding="ascii").strip()
+    if len(text) < MIN_SECRET:
         raise CourseError(
-            f"{path}: expected a secret of at least {MIN_SECRET} characters, got {len(found)}: whoever guesses it can compute "
+            f"{path}: expected a secret of at least {MIN_SECRET} characters, got {len(text)}: whoever guesses it can compute "
             "the hidden inputs. Restore it from a backup, or remove the file: the next run makes a new one, and marks may change."
         )
-    return found
+    return text
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ def read_release(root: Path, assignment: str) -> Any:
 def setup_for(released: Any, limits: Limits, given: Sequence[str]) -> Setup:
     """Return the setup that imports the modules of the release's locked cells once, instead of for each submission."""
     locked = [c.source for c in released.cells if c.cell_type == "code" and grade_id(c) and not is_answer(c)]
-    found: dict[str, None] = {}
+    modules: dict[str, None] = {}
     for node in (node for source in locked for node in ast.walk(ast.parse(source))):
         if isinstance(node, ast.Import):
-            found |= dict.fromkeys(alias.name for alias in node.names)
+            modules |= dict.fromkeys(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found[node.module] = None
-    return Setup(tuple(found), limits, tuple(given))
+            modules[node.module] = None
+    return Setup(tuple(modules), limits, tuple(given))
 
 
 def make_mark_scheme(root: Path, assignment: str, limits: Limits | None = None) -> MarkScheme:
@@ -141,9 +141,14 @@ def make_mark_scheme(root: Path, assignment: str, limits: Limits | None = None) 
     for cell in released.cells:  # a course may change its points after the notebook was released
         if (name := exercise_of(cell)) and grade_id(cell):
             cell.metadata["nbgrader"]["points"] = points[name]
-    known = {name: replace(each, points=points.get(name, each.points)) for name, each in visible.exercises.items()}
-    found = released, replace(visible, exercises=known), hidden, limits or Limits(), given_paths(), references
-    return MarkScheme(assignment, *found, settings().follow_through, lesson.shares())
+    visible = replace(
+        visible,
+        exercises={name: replace(shown, points=points.get(name, shown.points)) for name, shown in visible.exercises.items()},
+    )
+    limits, given = limits or Limits(), given_paths()
+    return MarkScheme(
+        assignment, released, visible, hidden, limits, given, references, settings().follow_through, lesson.shares()
+    )
 
 
 def make_hidden_draws(root: Path, scheme: MarkScheme) -> HiddenDraws:

@@ -120,8 +120,8 @@ def view(
     facts = dict(facts or {})
     rows = sorted(graded.rows, key=lambda row: row.student)
     scores = [score(row, facts) for row in rows]
-    found = {each.id: each for each in exercises}
-    held, unexplained, carried = _held(rows, found)
+    by_id = {each.id: each for each in exercises}
+    held, unexplained, carried = _held(rows, by_id)
     grades = {name: each.grade for name, each in sorted(facts.items()) if each.grade is not None}
     present = {row.student for row in rows} | set(grades)
     return View(
@@ -139,7 +139,7 @@ def view(
         sections=_sections(rows, facts, present),
         across=list(comes_back),
         needy=_needy(rows),
-        passed=_passed(graded.exercises, rows, found),
+        passed=_passed(graded.exercises, rows, by_id),
         waiting={name: list(grade.waiting) for name, grade in grades.items() if grade.waiting},
         late={name: facts[name] for name, grade in grades.items() if grade.late_s > 0},
         marked_late=[
@@ -207,18 +207,18 @@ def _sections(rows: Sequence[StudentRow], facts: Mapping[str, Facts], present: s
     if not any(by_name):
         return []
     scores = {row.student: score(row, facts) for row in rows}
-    made = []
+    sections = []
     for name, students in sorted(by_name.items()):
         theirs = [scores[student] for student in students if student in scores]
         markers = sorted({facts[student].marker for student in students if facts[student].marker})
         waiting = sum(len(grade.waiting) for student in students if (grade := facts[student].grade))
         median = statistics.median(theirs) if theirs else 0.0
-        made.append(Section(name, markers, len(students), len(present.intersection(students)), median, waiting))
-    return made
+        sections.append(Section(name, markers, len(students), len(present.intersection(students)), median, waiting))
+    return sections
 
 
 def _needy(rows: Sequence[StudentRow]) -> list[Needy]:
-    found = []
+    needy = []
     for row in rows:
         states = [state.status for state in row.exercises.values()]
         reasons = [(0 if remark == row.problem else 1, remark) for remark in row.remarks]
@@ -229,29 +229,29 @@ def _needy(rows: Sequence[StudentRow]) -> list[Needy]:
             idle = sum(status == "todo" for status in states)
             reasons.append((3, f"{row.score:g} of {row.points:g} points by the checks: {wrong} wrong, {idle} not started"))
         if reasons:
-            found.append(Needy(row.student, [text for _, text in reasons], min(rank for rank, _ in reasons)))
+            needy.append(Needy(row.student, [text for _, text in reasons], min(rank for rank, _ in reasons)))
     score = {row.student: row.score for row in rows}
-    return sorted(found, key=lambda each: (each.rank, score[each.student], each.student))
+    return sorted(needy, key=lambda student: (student.rank, score[student.student], student.student))
 
 
 def _passed(names: Sequence[str], rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> list[Passed]:
-    found = []
+    passed = []
     for name in names:
         states = [row.exercises[name] for row in rows if name in row.exercises]
         counts = {status: sum(state.status == status for state in states) for status in _DONE}
         title = exercises[name].title if name in exercises else name
-        found.append(Passed(name, title, max((state.points for state in states), default=0.0), counts))
-    return found
+        passed.append(Passed(name, title, max((state.points for state in states), default=0.0), counts))
+    return passed
 
 
 def gradebook_facts(book: Any, grades: Grades, assignment: str) -> dict[str, Facts]:
     """Return what nbgrader's gradebook, open as `book`, and the class list in `grades` know about each student."""
-    found = grades.of(assignment)
+    by_student = grades.of(assignment)
     facts = {}
     for student in book.students:
         listed = grades.roster.of(student.id)
         name = " ".join(part for part in (student.first_name, student.last_name) if part) or listed.name
-        facts[student.id] = Facts(name, listed.section, listed.marker, found.get(student.id))
+        facts[student.id] = Facts(name, listed.section, listed.marker, by_student.get(student.id))
     for listed in grades.roster.students.values():
         facts.setdefault(listed.id, Facts(listed.name, listed.section, listed.marker))
     return facts
@@ -264,7 +264,7 @@ def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View
     graded = ledger.load(root, lesson.name)
     api = nbgrader_api(root)
     roster = read(root)
-    facts = {each.id: Facts(each.name, each.section, each.marker) for each in roster.students.values()}
+    facts = {listed.id: Facts(listed.name, listed.section, listed.marker) for listed in roster.students.values()}
     if has_gradebook(api.coursedir.db_url):
         with tables_unwarned(), Tables(api.coursedir.db_url, api.course_id) as book:
             facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)

@@ -30,7 +30,7 @@ def cell(text: str | float | None) -> str:
 
 def table(shown: View) -> str:
     """Return the table as CSV: what the student's page says, what waits, remarks, and each exercise's marks and mistake."""
-    exercises = [each.exercise for each in shown.passed]
+    exercises = [passed.exercise for passed in shown.passed]
     head = [*HEAD, "waiting", "remarks", *(word for name in exercises for word in (name, f"{name}: mistake"))]
     rows: list[list[str | float | None]] = []
     for student in shown.silent:
@@ -39,14 +39,14 @@ def table(shown: View) -> str:
     for row in shown.rows:
         facts = shown.facts.get(row.student, Facts())
         grade = facts.grade or Grade(row.student, shown.assignment, row.score, points=row.points)
-        made: list[str | float | None] = [row.student, facts.name, facts.section, facts.marker, "yes", grade.total, grade.points]
-        made += [grade.marks, grade.extra, grade.late_s / 3600, grade.penalty, " ".join(grade.waiting)]
-        made.append("; ".join(row.remarks))
+        line: list[str | float | None] = [row.student, facts.name, facts.section, facts.marker, "yes"]
+        line += [grade.total, grade.points, grade.marks, grade.extra, grade.late_s / 3600, grade.penalty]
+        line += [" ".join(grade.waiting), "; ".join(row.remarks)]
         for name in exercises:
             state = row.exercises.get(name)
-            said = f"given {', '.join(state.carried)}" if state and state.carried else state and " + ".join(state.named())
-            made += [state.score if state else None, said or (state.status if state and state.status != "pass" else "")]
-        rows.append(made)
+            mistake = f"given {', '.join(state.carried)}" if state and state.carried else state and " + ".join(state.named())
+            line += [state.score if state else None, mistake or (state.status if state and state.status != "pass" else "")]
+        rows.append(line)
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow([cell(name) for name in head])

@@ -126,9 +126,9 @@ class Pages:
                 prose += len(cell.source) if cell.cell_type == "markdown" else 0
                 if cell.cell_type == "code" or prose <= MAX_PROSE:
                     wanted.append(_task(cell))
-        made = read_in_child.read(wanted, read_in_child.Seconds(seconds))
+        texts = read_in_child.read(wanted, read_in_child.Seconds(seconds))
         rows = [_row(cell, marks, grade, self._titles, states or {}) for cell in notebook.cells if is_grade(cell)]
-        parts = [self._part(cell, marks, made) for cell in notebook.cells]
+        parts = [self._part(cell, marks, texts) for cell in notebook.cells]
         body = template("feedback.html").render(
             title=self._title,
             student=f"{called} ({student})" if called and called != student else student,
@@ -140,14 +140,14 @@ class Pages:
             letter=_letter(self._contact, self._title, student, [row for row in rows if row.lost]),
             notes=notes,
             most_said=MOST_SAID,
-            crowded=len(made) < len(set(wanted)),
-            groups=[(folded, list(found)) for folded, found in groupby(parts, key=lambda part: part.folded)],
+            crowded=len(texts) < len(set(wanted)),
+            groups=[(folded, list(members)) for folded, members in groupby(parts, key=lambda part: part.folded)],
         )
         return document(f"{self._title}: {student}", body, policy=POLICY)
 
-    def _part(self, cell: Any, marks: Marks, made: Mapping[read_in_child.Task, str]) -> _Part:
+    def _part(self, cell: Any, marks: Marks, texts: Mapping[read_in_child.Task, str]) -> _Part:
         name = grade_id(cell) or ""
-        text, comment = self._made(cell, made), marks.get(name, Mark()).comment if is_answer(cell) else ""
+        text, comment = self._made(cell, texts), marks.get(name, Mark()).comment if is_answer(cell) else ""
         if cell.cell_type == "markdown":
             drawn = [kinds["image/png"] for kinds in cell.get("attachments", {}).values() if "image/png" in kinds]
             ours = cell.source in self._given and not is_answer(cell)
@@ -157,11 +157,11 @@ class Pages:
             return _Part(name, Markup("").join(map(Markup, panels)))
         return _Part("", text, outputs=cell.outputs, comment=comment, folded=cell.source in self._given and not is_answer(cell))
 
-    def _made(self, cell: Any, made: Mapping[read_in_child.Task, str]) -> Markup:
+    def _made(self, cell: Any, texts: Mapping[read_in_child.Task, str]) -> Markup:
         """Return the cell's source as HTML; a learner's text stays plain if the reader of texts didn't finish it in time."""
         if cell.source not in self._given:
-            found = made.get(_task(cell))
-            return Markup("<pre>{}</pre>").format(cell.source) if found is None else Markup(found)
+            text = texts.get(_task(cell))
+            return Markup("<pre>{}</pre>").format(cell.source) if text is None else Markup(text)
         return Markup((self._text if cell.cell_type == "markdown" else self._code)(cell.source))
 
 
@@ -173,7 +173,7 @@ def _task(cell: Any) -> read_in_child.Task:
 
 def titles(released: Any) -> dict[str, str]:
     """Return the title of each graded cell in the `released` notebook, by grade_id: the heading above it."""
-    found, heading = {}, ""
+    by_cell, heading = {}, ""
     for cell in released.cells:
         if cell.cell_type == "markdown":
             heading = _heading(cell.source) or heading
@@ -181,14 +181,14 @@ def titles(released: Any) -> dict[str, str]:
             name = str(grade_id(cell))
             plain = heading.removeprefix("Exercise ")
             foretold = heading == plain and (exercise_of(cell) or "").startswith("predict")
-            found[name] = f"Prediction: {plain}" if foretold else plain or exercise_of(cell) or name
-    return found
+            by_cell[name] = f"Prediction: {plain}" if foretold else plain or exercise_of(cell) or name
+    return by_cell
 
 
 def _heading(source: str) -> str:
     """Return the last heading in a Markdown cell, without code marks, or "" if there is none."""
-    found = re.findall(r"^#{1,6} +(.+)$", source, re.MULTILINE)
-    return found[-1].replace("`", "").strip() if found else ""
+    headings = re.findall(r"^#{1,6} +(.+)$", source, re.MULTILINE)
+    return headings[-1].replace("`", "").strip() if headings else ""
 
 
 def _summary(rows: Sequence[_Row]) -> _Summary:
@@ -222,14 +222,14 @@ def _summary(rows: Sequence[_Row]) -> _Summary:
 def _row(cell: Any, marks: Marks, grade: Grade, names: Mapping[str, str], states: States) -> _Row:
     name, points = str(grade_id(cell)), float(grader(cell)["points"])
     exercise = exercise_of(cell) or ""
-    found = marks.get(name, Mark())
-    score = found.automatic if found.by_hand is None else found.by_hand
+    mark = marks.get(name, Mark())
+    score = mark.automatic if mark.by_hand is None else mark.by_hand
     shown = "not graded yet" if score is None else f"{score:g}"
     shown += " (will be looked at again)" if score is not None and name in grade.waiting else ""
     lost = score is not None and score < points
     label, state = names.get(name) or exercise or name, states.get(exercise)
-    blank = is_answer(cell) and found.by_hand is None and score == 0
-    comment = found.comment if is_answer(cell) else ""
+    blank = is_answer(cell) and mark.by_hand is None and score == 0
+    comment = mark.comment if is_answer(cell) else ""
     return _Row(name, label, shown, points, lost, score is None, exercise, state, comment, blank)
 
 

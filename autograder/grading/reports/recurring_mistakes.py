@@ -32,10 +32,10 @@ def across(root: Path, earlier: Sequence[Path] = ()) -> list[Across]:
                     if not state.carried and state.status in ("fail", "part"):
                         for mistake in state.named():
                             who.setdefault(mistake, {}).setdefault(f"{label}{folder.name}", set()).add(row.student)
-    found = []
+    recurring = []
     for mistake, places in who.items():
         if len(places) > 1:
             here = [students for place, students in places.items() if "/" not in place]
-            again = sorted({one for students in here for one in students if sum(one in each for each in here) > 1})
-            found.append(Across(mistake, {place: len(students) for place, students in sorted(places.items())}, again))
-    return sorted(found, key=lambda each: (-len(each.again), -sum(each.places.values()), each.id))
+            again = sorted({student for students in here for student in students if sum(student in each for each in here) > 1})
+            recurring.append(Across(mistake, {place: len(students) for place, students in sorted(places.items())}, again))
+    return sorted(recurring, key=lambda each: (-len(each.again), -sum(each.places.values()), each.id))

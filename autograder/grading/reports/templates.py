@@ -11,10 +11,10 @@ from autograder.diagnosis.panel import inline
 
 @functools.cache
 def _environment(folder: Path) -> Environment:
-    made = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.filters["inline"] = lambda text: Markup(inline(text))  # escapes first, then marks up `code` and *emphasis*
-    made.filters["points"] = lambda value: "–" if value is None else f"{value:g}"
-    return made
+    environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["inline"] = lambda text: Markup(inline(text))  # escapes first, then marks up `code` and *emphasis*
+    environment.filters["points"] = lambda value: "–" if value is None else f"{value:g}"
+    return environment
 
 
 def template(name: str, folder: Path = Path(__file__).parent) -> Template:

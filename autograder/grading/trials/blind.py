@@ -63,7 +63,7 @@ class Told:
 
 def read(path: Path) -> list[Labelled]:
     """Return the answers in the file. Raises CourseError with the line of a heading that cannot be read."""
-    found: list[Labelled] = []
+    answers: list[Labelled] = []
     lines = path.read_text(encoding="utf-8").splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("# %%")]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
@@ -73,10 +73,10 @@ def read(path: Path) -> list[Labelled]:
             raise CourseError(f"{path}, line {start + 1}: expected `{wanted}`, got {lines[start]!r}.")
         source = "\n".join(lines[start + 1 : end]).strip() + "\n"
         tags = tuple(match["tags"].split())
-        found.append(Labelled(match["lesson"], match["exercise"], match["kind"] == "right", tags, match["truth"], source))
-    if not found:
+        answers.append(Labelled(match["lesson"], match["exercise"], match["kind"] == "right", tags, match["truth"], source))
+    if not answers:
         raise CourseError(f"{path}: expected cells that begin with `# %% lesson.exercise right|wrong: …`, found none.")
-    return found
+    return answers
 
 
 def chosen(answers: Sequence[Labelled], words: Sequence[str]) -> list[Labelled]:
@@ -84,7 +84,9 @@ def chosen(answers: Sequence[Labelled], words: Sequence[str]) -> list[Labelled]:
     lessons = {answer.lesson for answer in answers}
     exercises = {name for answer in answers for name in (answer.exercise, f"{answer.lesson}.{answer.exercise}")}
     wanted = {word if word in exercises | lessons else find_lesson(word).slug for word in words}
-    return [one for one in answers if not words or wanted & {one.lesson, one.exercise, f"{one.lesson}.{one.exercise}"}]
+    if not words:
+        return list(answers)
+    return [one for one in answers if wanted & {one.lesson, one.exercise, f"{one.lesson}.{one.exercise}"}]
 
 
 def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:
@@ -96,8 +98,9 @@ def ask(answers: Sequence[Labelled], tier: str) -> Iterator[Told]:
             for answer in answers:
                 if answer.lesson == lesson:
                     report = _report(answer, scheme, sandbox, name)
-                    said = report.score, report.headline, report.advice, report.detail, report.recorded
-                    yield Told(answer, outcome_of(report), *said)
+                    yield Told(
+                        answer, outcome_of(report), report.score, report.headline, report.advice, report.detail, report.recorded
+                    )
 
 
 def _report(answer: Labelled, scheme: MarkScheme, sandbox: Sandbox, name: str) -> Report:

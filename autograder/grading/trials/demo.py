@@ -61,10 +61,10 @@ def _lesson() -> Lesson:
     """Return the lesson that course.toml names, or the first with more than predictions. Raises CourseError if there is none."""
     if named := settings().demo:
         return find_lesson(named)
-    found = next((lesson for lesson in lessons() if lesson.in_code()), None)
-    if found is None:
+    first = next((lesson for lesson in lessons() if lesson.in_code()), None)
+    if first is None:
         raise CourseError("expected a lesson with an exercise, found none. `attn new-lesson` makes one.")
-    return found
+    return first
 
 
 def _make_class(root: Path, lesson: Lesson) -> dict[str, float]:
@@ -98,8 +98,8 @@ def perfect(root: Path, lesson: Lesson) -> Any:
     notebook = read_release(root, lesson.name)
     answers = {grade_id(cell): injected(cell) for cell in read_lesson(lesson).cells if is_answer(cell)}
     for exercise in lesson.exercises():
-        made = f'{exercise.id} = "{next(iter(exercise.choices))}"' if isinstance(exercise, Prediction) else answers[exercise.id]
-        set_answer(notebook, exercise.id, made)
+        text = f'{exercise.id} = "{next(iter(exercise.choices))}"' if isinstance(exercise, Prediction) else answers[exercise.id]
+        set_answer(notebook, exercise.id, text)
     return notebook
 
 
@@ -128,7 +128,7 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: Sequence[Exercis
         exec(_answer(notebook, name).source, again)
         share = SHARE[settings().follow_through]
         scores[name] = max(scores[name], round(share * grade_here(records[name], again[name]).score, 2))
-    deserved = sum(scores.values()) + sum(each.points for each in lesson.exercises() if isinstance(each, Prediction))
+    deserved = sum(scores.values()) + sum(asked.points for asked in lesson.exercises() if isinstance(asked, Prediction))
     return notebook, round(deserved, 2)
 
 

@@ -153,14 +153,14 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
     if name not in namespace:
         return codec.observation_to_wire(Observation(failure=Failure("missing")))
     try:
-        seen = observe(namespace[name], codec.probe_from_wire(request, arrays))
+        observation = observe(namespace[name], codec.probe_from_wire(request, arrays))
     except KeyboardInterrupt:  # the answer's own, because here nobody presses Ctrl-C
-        seen = Observation(failure=Failure("raised", "KeyboardInterrupt"))
-    if seen.value is not None:
-        seen.value = seen.value.map(_sendable)
-        seen.grads = {key: None if grad is None else _sendable_array(grad) for key, grad in seen.grads.items()}
+        observation = Observation(failure=Failure("raised", "KeyboardInterrupt"))
+    if observation.value is not None:
+        observation.value = observation.value.map(_sendable)
+        observation.grads = {key: None if grad is None else _sendable_array(grad) for key, grad in observation.grads.items()}
     try:
-        header, body = codec.observation_to_wire(seen)
+        header, body = codec.observation_to_wire(observation)
         wire.pack({"op": "seen", "id": request["id"], **header}, body)
     except WireError:
         return codec.observation_to_wire(Observation(failure=Failure("raised", "OutputTooLarge")))
