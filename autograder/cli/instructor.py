@@ -149,7 +149,7 @@ def _grade(arguments: argparse.Namespace) -> int:
             dry_run=arguments.dry_run,
         )
     if arguments.json:
-        print(json.dumps(grade.to_json(graded)))
+        print(json.dumps(dataclasses.asdict(graded)))
     else:
         print_class(graded)
     return 1 if any(row.problem for row in graded.rows) else 0
@@ -205,7 +205,7 @@ def _report(arguments: argparse.Namespace) -> int:
     root, lesson = course.course_root(), course.find_lesson(arguments.assignment)
     shown = class_report.class_view(root, lesson, arguments.earlier)
     if arguments.json:
-        print(json.dumps(class_report.to_json(shown)))
+        print(json.dumps(dataclasses.asdict(shown)))
         return 0
     out = arguments.out or root / ledger.FOLDER / f"{lesson.name}.{'csv' if arguments.csv else 'html'}"
     write_whole(out, class_table.table(shown) if arguments.csv else class_report_page.render(shown, arguments.formgrader))
@@ -217,12 +217,11 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _demo(arguments: argparse.Namespace) -> int:
     from autograder.cli.instructor_output import print_class
-    from autograder.grading import grade
     from autograder.grading.trials import demo
 
     graded, expected = demo.run(arguments.folder, unsafe=arguments.unsafe)
     if arguments.json:
-        print(json.dumps({**grade.to_json(graded), "expected": expected}))
+        print(json.dumps({**dataclasses.asdict(graded), "expected": expected}))
     else:
         print_class(graded, expected=expected)
     return 0 if demo.as_deserved(graded, expected) else 1

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import nbformat
 
@@ -64,8 +63,8 @@ def grade_assignment(
         if not dry_run:
             stack.enter_context(ledger.alone(root, assignment))
             restore_release(root, assignment)
-        pool = Workers(stack, _released(root, assignment), limits or Limits(), unsafe, workers, scheduler)
-        before = {row.student: (key, row) for key, row, _ in ledger.entries(root, assignment)}
+        pool = Workers(stack, read_release(root, assignment), limits or Limits(), unsafe, workers, scheduler)
+        before = {entry.row.student: entry for entry in ledger.entries(root, assignment)}
         if again or set(names) - set(before):
             pool.start()  # somebody certainly needs grading, so import while we read
             read_in_child.start()
@@ -77,11 +76,11 @@ def grade_assignment(
         scheme = make_mark_scheme(root, assignment, limits)
         writer = Writer(root, scheme, book, feedback=feedback)
         old = {} if again else writer.known()
-        rows = {name: old[name][1] for name in names if name in old}
+        rows = {name: old[name].row for name in names if name in old}
         points = scheme.hidden.points
         rows |= {name: submitted_folders.unnameable(name, points) for name in names if not submitted_folders.is_name(name)}
         jobs = (submitted_folders.read(root, assignment, scheme, name) for name in names if submitted_folders.is_name(name))
-        left = (job for job in jobs if job.student not in rows or old[job.student][0] != job.key)
+        left = (job for job in jobs if job.student not in rows or old[job.student].key != job.key)
         for name, row in _marked(pool, scheme, left, writer, make_hidden_draws(root, scheme)):
             rows[name] = row
             if progress is not None:
@@ -90,16 +89,9 @@ def grade_assignment(
     report = ClassReport(assignment, ledger.tiers(every), list(scheme.hidden.exercises), every)
     report.seconds, report.graded_now, report.versions = time.perf_counter() - started, len(writer.done), ledger.versions()
     graded = [rows[name] for name in writer.done if name in before]
-    report.changed = [change for row in graded for change in ledger.changes(before[row.student][1], row)]
+    report.changed = [change for row in graded for change in ledger.changes(before[row.student].row, row)]
     report.dry, report.written = dry_run, any(is_grade(cell) and is_answer(cell) for cell in scheme.released.cells)
     return report
-
-
-def _released(root: Path, assignment: str) -> Any:
-    try:
-        return read_release(root, assignment)
-    except FileNotFoundError:
-        raise CourseError(f"expected a release of {assignment} in {root}/release, found none. Run `attn build`.") from None
 
 
 def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, int], None] | None = None) -> list[Path]:
@@ -109,9 +101,9 @@ def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, in
     """
     api = nbgrader_api(root)
     ensure_assignment(api, root, assignment)
-    pages = Pages(_released(root, assignment), settings().contact)
+    pages = Pages(read_release(root, assignment), settings().contact)
     written = []
-    known = {row.student: row for _, row, _ in ledger.entries(root, assignment)}
+    known = {entry.row.student: entry.row for entry in ledger.entries(root, assignment)}
     with tables_unwarned(), Gradebook(api, assignment) as book:
         book.grades.settle_all()
         students = sorted(book.students())
@@ -127,11 +119,6 @@ def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, in
     if not written:
         raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
     return written
-
-
-def to_json(graded: ClassReport) -> dict[str, Any]:
-    """Return the report as JSON-able data."""
-    return asdict(graded)
 
 
 def _marked(

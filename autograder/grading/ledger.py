@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -129,14 +129,11 @@ def write(root: Path, assignment: str, entry_key: str, row: StudentRow) -> None:
     write_whole(path, json.dumps(msgspec.to_builtins(Entry(entry_key, versions(), row)), indent=1) + "\n")
 
 
-def entries(root: Path, assignment: str) -> Iterator[tuple[str, StudentRow, dict[str, str]]]:
-    """Yield each entry as `(key, row, versions)`, ordered by student. Unreadable entries are skipped."""
+def entries(root: Path, assignment: str) -> Iterator[Entry]:
+    """Yield each entry, ordered by student. Unreadable entries are skipped."""
     for path in sorted((root / FOLDER / assignment).glob("*.json")):
-        try:
-            entry = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Entry)
-        except ValueError:
-            continue
-        yield entry.key, entry.row, entry.versions
+        with suppress(ValueError):
+            yield msgspec.json.decode(path.read_bytes(), type=Entry)
 
 
 def load(root: Path, assignment: str) -> ClassReport:
@@ -144,11 +141,11 @@ def load(root: Path, assignment: str) -> ClassReport:
     graded = list(entries(root, assignment))
     if not graded:
         raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
-    rows = [row for _, row, _ in graded]
+    rows = [entry.row for entry in graded]
     exercises = list(dict.fromkeys(name for row in rows for name in row.exercises))
     used: dict[str, str] = {}
-    for _, _, numbers in graded:
-        for name, number in numbers.items():
+    for entry in graded:
+        for name, number in entry.versions.items():
             used[name] = number if used.get(name, number) == number else f"{used[name]}, {number}"
     return ClassReport(assignment, tiers(rows), exercises, rows, sum(row.seconds for row in rows), 0, used)
 

@@ -35,9 +35,9 @@ class Writer:
             self._limit = LimitOutput(parent=book.api)
             book.set_points(points_of_cells(scheme))
 
-    def known(self) -> dict[str, tuple[str, StudentRow]]:
-        """Return the students who are graded already, with key and row: their gradebook rows and files exist."""
-        entries = {row.student: (key, row) for key, row, _ in ledger.entries(self.root, self._assignment)}
+    def known(self) -> dict[str, ledger.Entry]:
+        """Return the entries of the students who are graded already: their gradebook rows and files exist."""
+        entries = {entry.row.student: entry for entry in ledger.entries(self.root, self._assignment)}
         if self.book is None:
             return entries
         kinds = ["autograded", *(["feedback"] if self._pages else [])]

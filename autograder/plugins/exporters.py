@@ -208,12 +208,12 @@ class GradescopeExporter(_Exporter):
         root = Path(coursedir.root)
         try:
             released = read_release(root, assignment)
-        except FileNotFoundError:
+        except CourseError:
             return {}, {}
         called = titles(released)
         graded = [cell for cell in released.cells if is_grade(cell)]
         names = {name: _Test(called[name], exercise_of(cell) or "") for cell in graded if (name := str(grade_id(cell)))}
-        return names, {row.student: row.exercises for _, row, _ in ledger.entries(root, assignment)}
+        return names, {entry.row.student: entry.row.exercises for entry in ledger.entries(root, assignment)}
 
 
 class _Test(NamedTuple):

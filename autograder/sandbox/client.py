@@ -24,9 +24,8 @@ from autograder.sandbox.wire import WireError
 class Sandbox:
     """A warm worker in `tier` that runs one submission after another. A context manager, for one thread at a time.
 
-    The modules in `preload` are imported before the worker gives up its rights; those that aren't installed are listed in
-    `missing`. The cells may also import the packages in the `given` folders, which are all that the sandbox sees of a
-    course.
+    The modules in `preload` are imported before the worker gives up its rights, as far as they are installed. The cells may
+    also import the packages in the `given` folders, which are all that the sandbox sees of a course.
     """
 
     def __init__(
@@ -37,7 +36,6 @@ class Sandbox:
         given: Sequence[str] = (),
     ):
         self.tier, self.limits, self.preload, self.given = tier, limits or Limits(), tuple(preload), tuple(given)
-        self.missing: tuple[str, ...] = ()
         self.lost = 0  # workers that ended without being asked to
         self._host: Host | None = None
         self._busy = threading.Lock()
@@ -98,7 +96,6 @@ class Sandbox:
     def _worker(self) -> Host:
         if self._host is None:
             self._host = Host(self.tier, asdict(self.limits), self.preload, given=self.given)
-            self.missing = tuple(str(name) for name in self._host.ready.get("missing", ()))
         return self._host
 
     def open(self) -> socket.socket:

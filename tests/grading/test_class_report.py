@@ -2,7 +2,7 @@
 
 import csv
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from autograder.grading import ledger
 from autograder.grading.grades import Grade, Grades
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
 from autograder.grading.reports import class_report_page, class_table
-from autograder.grading.reports.class_report import Facts, gradebook_facts, to_json, view
+from autograder.grading.reports.class_report import Facts, gradebook_facts, view
 from autograder.grading.reports.recurring_mistakes import across
 from autograder.grading.roster import Listed, Roster
 from autograder.grading.trials import course_copy
@@ -252,7 +252,7 @@ def test_the_command_writes_a_page_or_json_from_the_ledger(
     assert main(["report", "01", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["held"][0]["students"] == ["ann"]
-    assert told == json.loads(json.dumps(to_json(view(ledger.load(tmp_path, LESSON.name), LESSON.title, LESSON.exercises()))))
+    assert told == json.loads(json.dumps(asdict(view(ledger.load(tmp_path, LESSON.name), LESSON.title, LESSON.exercises()))))
 
 
 @pytest.mark.browser

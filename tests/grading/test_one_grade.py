@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.gradebook import Gradebook
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
-from autograder.grading.reports.class_report import gradebook_facts, to_json, view
+from autograder.grading.reports.class_report import gradebook_facts, view
 from autograder.grading.reports.class_report_page import render
 from autograder.grading.reports.class_table import table
 from autograder.grading.reports.feedback import Pages
@@ -235,7 +235,7 @@ class Course:
                 facts = gradebook_facts(book._book, book.grades, what)
             rows = [StudentRow(who, 0.0, 9.5, {"q1": ExerciseRow(0, 3, "pass", "", None)}) for who in handed_in]
             shown = view(ClassReport(what, "bubblewrap", ["q1"], rows), facts=facts)
-            for row, score in zip(shown.rows, to_json(shown)["scores"], strict=True):
+            for row, score in zip(shown.rows, shown.scores, strict=True):
                 found.setdefault("report", {})[row.student, what] = score
                 assert f"<td>{score:g}</td>" in render(shown)
             for line in csv.DictReader(table(shown).splitlines()):

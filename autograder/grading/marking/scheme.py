@@ -109,8 +109,11 @@ def points_of_cells(scheme: MarkScheme) -> dict[str, float]:
 
 
 def read_release(root: Path, assignment: str) -> Any:
-    """Return the released notebook of `assignment` in the course at `root`."""
-    return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
+    """Return the released notebook of `assignment` in the course at `root`. Raises CourseError if there is none."""
+    try:
+        return nbformat.read(root / "release" / assignment / f"{assignment}.ipynb", as_version=4)
+    except FileNotFoundError:
+        raise CourseError(f"expected a release of {assignment} in {root}/release, found none. Run `attn build`.") from None
 
 
 def setup_for(released: Any, limits: Limits, given: Sequence[str]) -> Setup:

@@ -8,7 +8,7 @@ mistake is counted only for that answer.
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from autograder.grading.gradebook import has_gradebook, tables_unwarned
 from autograder.grading.grades import Grade, Grades, late_rule
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.reports.recurring_mistakes import Across, across
-from autograder.grading.roster import read
+from autograder.grading.roster import Roster, read
 from autograder.judging.exercise import AnyExercise, Exercise
 
 FEW = 0.5  # a student below this fraction of the points needs a person
@@ -159,11 +159,6 @@ def score(row: StudentRow, facts: Mapping[str, Facts]) -> float:
     return known.grade.total if known and known.grade else row.score
 
 
-def to_json(shown: View) -> dict[str, Any]:
-    """Return the view as JSON-able data."""
-    return asdict(shown)
-
-
 def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> tuple[list[Held], list[Held], list[Held]]:
     """Return misconceptions, unexplained wrong answers, and answers spoiled by an earlier one, each most frequent first."""
     who: dict[tuple[str, str | None], list[str]] = {}
@@ -247,14 +242,16 @@ def _passed(names: Sequence[str], rows: Sequence[StudentRow], exercises: Mapping
 def gradebook_facts(book: Any, grades: Grades, assignment: str) -> dict[str, Facts]:
     """Return what nbgrader's gradebook, open as `book`, and the class list in `grades` know about each student."""
     by_student = grades.of(assignment)
-    facts = {}
+    facts = _listed(grades.roster)
     for student in book.students:
         listed = grades.roster.of(student.id)
         name = " ".join(part for part in (student.first_name, student.last_name) if part) or listed.name
         facts[student.id] = Facts(name, listed.section, listed.marker, by_student.get(student.id))
-    for listed in grades.roster.students.values():
-        facts.setdefault(listed.id, Facts(listed.name, listed.section, listed.marker))
     return facts
+
+
+def _listed(roster: Roster) -> dict[str, Facts]:
+    return {listed.id: Facts(listed.name, listed.section, listed.marker) for listed in roster.students.values()}
 
 
 def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View:
@@ -264,7 +261,7 @@ def class_view(root: Path, lesson: Lesson, earlier: Sequence[Path] = ()) -> View
     graded = ledger.load(root, lesson.name)
     api = nbgrader_api(root)
     roster = read(root)
-    facts = {listed.id: Facts(listed.name, listed.section, listed.marker) for listed in roster.students.values()}
+    facts = _listed(roster)
     if has_gradebook(api.coursedir.db_url):
         with tables_unwarned(), Tables(api.coursedir.db_url, api.course_id) as book:
             facts = gradebook_facts(book, Grades(book, late_rule(api), roster), lesson.name)

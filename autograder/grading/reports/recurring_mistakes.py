@@ -27,11 +27,11 @@ def across(root: Path, earlier: Sequence[Path] = ()) -> list[Across]:
     for term in (root, *earlier):
         label = "" if term == root else f"{term.resolve().parent.name if term.name == 'course' else term.resolve().name}/"
         for folder in sorted((term / ledger.FOLDER).glob("*/")):
-            for _, row, _ in ledger.entries(term, folder.name):
-                for state in row.exercises.values():
+            for entry in ledger.entries(term, folder.name):
+                for state in entry.row.exercises.values():
                     if not state.carried and state.status in ("fail", "part"):
                         for mistake in state.named():
-                            who.setdefault(mistake, {}).setdefault(f"{label}{folder.name}", set()).add(row.student)
+                            who.setdefault(mistake, {}).setdefault(f"{label}{folder.name}", set()).add(entry.row.student)
     recurring = []
     for mistake, places in who.items():
         if len(places) > 1:
