@@ -43,9 +43,9 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
 
 
 def _call(name: str, thing: Any) -> Iterator[str]:
-    shown = [_parameter(each) for each in inspect.signature(thing).parameters.values()]
+    shown = [_parameter(parameter) for parameter in inspect.signature(thing).parameters.values()]
     line = f"{name}({', '.join(shown)})"
-    yield from [line] if len(line) <= 88 else [f"{name}(", *(f"    {each}," for each in shown), ")"]
+    yield from [line] if len(line) <= 88 else [f"{name}(", *(f"    {parameter}," for parameter in shown), ")"]
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

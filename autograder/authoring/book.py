@@ -132,14 +132,14 @@ def _sphinx(source: Path, folder: Path, doctrees: Path, title: str, additions: A
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    said = io.StringIO()
+    log = io.StringIO()
     configuration = "".join(f"{name} = {value!r}\n" for name, value in _settings(title, additions, address).items())
     (source / "conf.py").write_text(configuration, encoding="utf-8")
     with warnings.catch_warnings(), patch_docutils(str(source)), docutils_namespace():  # leaves nothing behind
         warnings.simplefilter("ignore")  # deprecation warnings from its extensions are not the lesson's fault
-        Sphinx(source, source, folder, doctrees, "html", status=None, warning=said, freshenv=True).build()
+        Sphinx(source, source, folder, doctrees, "html", status=None, warning=log, freshenv=True).build()
     logging.getLogger("sphinx").handlers.clear()  # otherwise a second site in this process would write to a closed stream
-    wrong = _COLOUR.sub("", said.getvalue()).strip()
+    wrong = _COLOUR.sub("", log.getvalue()).strip()
     if wrong:
         raise CourseError(f"attn book: expected lessons that make pages without a warning, got:\n{wrong[:2000]}")
 
@@ -213,23 +213,24 @@ def shortened(text: str) -> str:
 def card_tags(title: str, text: str, page: str, address: str) -> str:
     """Return the `meta` elements that describe a page. The picture and address need the published `address`."""
     where = address.rstrip("/")
-    said = {"og:type": "website", "og:title": title, "og:description": text, "og:site_name": settings().title}
+    properties = {"og:type": "website", "og:title": title, "og:description": text, "og:site_name": settings().title}
     if where:
-        said |= {"og:url": f"{where}/{page}.html", "og:image": f"{where}/{CARD}", "twitter:card": "summary_large_image"}
-    tags = [f'<meta property="{name}" content="{html.escape(html.unescape(value), quote=True)}">' for name, value in said.items()]
-    return f'<meta name="description" content="{html.escape(text, quote=True)}">' + "".join(tags)
+        properties |= {"og:url": f"{where}/{page}.html", "og:image": f"{where}/{CARD}", "twitter:card": "summary_large_image"}
+    tags = [f'<meta name="description" content="{html.escape(text)}">']
+    tags += [f'<meta property="{name}" content="{html.escape(html.unescape(value))}">' for name, value in properties.items()]
+    return "".join(tags)
 
 
 def _put_maths(writer: Any, node: Any, *, display: str) -> None:
     from docutils.nodes import SkipNode
     from latex2mathml.converter import convert
 
-    made, tex = convert(node.astext(), display=display), html.escape(node.astext(), quote=True)
+    mathml, tex = convert(node.astext(), display=display), html.escape(node.astext(), quote=True)
     # focusable, so a keyboard can scroll a formula that is wider than the page
     writer.body.append(
-        f'<div class="formula" tabindex="0" role="group" aria-label="formula" data-tex="{tex}">{made}</div>'
+        f'<div class="formula" tabindex="0" role="group" aria-label="formula" data-tex="{tex}">{mathml}</div>'
         if display == "block"
-        else f'<span class="tex" data-tex="{tex}">{made}</span>'
+        else f'<span class="tex" data-tex="{tex}">{mathml}</span>'
     )
     raise SkipNode
 
@@ -239,7 +240,7 @@ def _entry(lesson: Lesson, live: Collection[str] = ()) -> str:
     path = course_root() / "release" / lesson.name / f"{lesson.name}.ipynb"
     notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cells": [], "metadata": {}}
     stated = (_MINUTES.search("".join(cell["source"])) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
-    minutes = next((f" · {found[1]} min" for found in stated if found), "")
+    minutes = next((f" · {match[1]} min" for match in stated if match), "")
     question = notebook["metadata"].get("attn", {}).get("question", "")
     here = " · runs in the browser" if lesson.name in live else ""
     return f"**[]({lesson.name}.md)**{minutes}{here}" + (f"\\\n  {question}" if question else "")
@@ -345,8 +346,8 @@ def _cell(
         solution = _folded("Solution", _code("\n".join(lines)), "solution")
         return "\n\n".join([around(cell, [*_task(injected(cell)), *hints]), solution, *_outputs(cell)])
     if exercise_of(cell):
-        said = "\n\n".join([_code(cell.source), *_outputs(cell)])
-        return _folded("What the check says about this solution", said, "check") if solved else ""
+        panel = "\n\n".join([_code(cell.source), *_outputs(cell)])
+        return _folded("What the check says about this solution", panel, "check") if solved else ""
     code = _code(cell.source)
     if is_figure(cell):
         drawn = any(kind != "text/plain" for output in cell.get("outputs", []) for kind in output.get("data", {}))
@@ -379,28 +380,28 @@ def _outputs(cell: Any) -> list[str]:
         elif kind == "error":
             out += [_text(f"{output.ename}: {output.evalue}") for output in outputs]
         else:
-            out += [f"{FENCE}{{raw}} html\n{made}\n{FENCE}" for output in outputs if (made := _shown(output.data))]
+            out += [f"{FENCE}{{raw}} html\n{markup}\n{FENCE}" for output in outputs if (markup := _shown(output.data))]
     return out
 
 
 def _shown(data: Any) -> str:
-    said = "".join(data.get("text/plain", ""))
-    if "interactive(" in said or "Box(children=" in said:
+    text = "".join(data.get("text/plain", ""))
+    if "interactive(" in text or "Box(children=" in text:
         return ""  # a panel that needs a kernel; the cell before it shows a slider's first frame
     for kind in ("text/html", "image/svg+xml"):
         if kind in data:
             # may be wider than a phone, so it scrolls and is focusable
             return f"{_SCROLLED}{data[kind]}</div>"
     if "image/png" in data:
-        known = "" if said.startswith("<") else said  # "<Figure size 640x480 with 1 Axes>" describes nothing
+        known = "" if text.startswith("<") else text  # "<Figure size 640x480 with 1 Axes>" describes nothing
         picture = base64.b64encode(base64.b64decode(data["image/png"])).decode()
         return f'{_SCROLLED}<img alt="{html.escape(known)}" src="data:image/png;base64,{picture}"></div>'
-    return f'<div class="{_printed(said)}"><pre>{html.escape(said)}</pre></div>' if said else ""
+    return f'<div class="{_printed(text)}"><pre>{html.escape(text)}</pre></div>' if text else ""
 
 
 def _text(printed: str) -> str:
-    said = _COLOUR.sub("", printed).rstrip()
-    return f"{FENCE}{{code-block}} none\n:class: {_printed(said)}\n\n{said}\n{FENCE}"
+    text = _COLOUR.sub("", printed).rstrip()
+    return f"{FENCE}{{code-block}} none\n:class: {_printed(text)}\n\n{text}\n{FENCE}"
 
 
 def _printed(text: str) -> str:

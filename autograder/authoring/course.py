@@ -135,7 +135,7 @@ class Lesson:
 
     def in_code(self) -> tuple[Exercise, ...]:
         """Return the exercises that are answered by code: all except the predictions."""
-        return tuple(each for each in self.exercises() if isinstance(each, Exercise))
+        return tuple(exercise for exercise in self.exercises() if isinstance(exercise, Exercise))
 
     def shares(self) -> dict[str, dict[str, float]]:
         """Return the shares of points that wrong answers keep, by exercise and then by mistake, slip or output.
@@ -174,12 +174,12 @@ class Lesson:
         """
         naming = naming or ("near" if seed == make_pack.VISIBLE_SEED else "listed")
         try:
-            made = make_pack.make(
+            pack = make_pack.make(
                 self.slug, self.title, self.exercises(), seed=seed, naming=naming, operators=settings().operators
             )
         except ValueError as error:
             raise CourseError(str(error)) from None
-        return made if settings().mend else made.without_repair
+        return pack if settings().mend else pack.without_repair
 
 
 def adopt(root: Path) -> None:
@@ -191,8 +191,8 @@ def adopt(root: Path) -> None:
             sys.modules[name] = types.ModuleType(name)
             sys.modules[name].__path__ = path
     references = settings().references
-    found = sys.modules.get(references)
-    if found is not None and not (getattr(found, "__file__", None) or "").startswith(f"{root.parent}{os.sep}"):
+    loaded = sys.modules.get(references)
+    if loaded is not None and not (getattr(loaded, "__file__", None) or "").startswith(f"{root.parent}{os.sep}"):
         _forget(references)
     if sys.path[:1] != [str(root.parent)]:
         sys.path.insert(0, str(root.parent))
@@ -243,14 +243,14 @@ def learners_course() -> Path:
     try:
         return course_root()
     except CourseError:
-        found = installed_courses()
-        if len(found) > 1:
-            several = ", ".join(map(str, found))
+        installed = installed_courses()
+        if len(installed) > 1:
+            several = ", ".join(map(str, installed))
             raise CourseError(f"several courses are installed. Say which one, by ATTN_COURSE=FOLDER: {several}.") from None
         if "ATTN_COURSE" in os.environ:
             raise
-        if found:
-            return found[0]
+        if installed:
+            return installed[0]
         raise CourseError(
             f"expected a course, found none in {Path.cwd()} or above, and none that is installed.\n"
             "Go to the folder of its clone, or install its package with pip."
@@ -373,10 +373,10 @@ def find_lessons(word: str) -> tuple[Lesson, ...]:
     """
     if not re.fullmatch(r"\d{1,2}\*", word):
         return (find_lesson(word),)
-    found = tuple(lesson for lesson in lessons() if lesson.number == int(word[:-1]))
-    if not found:
+    chapter = tuple(lesson for lesson in lessons() if lesson.number == int(word[:-1]))
+    if not chapter:
         raise CourseError(f"expected a chapter, got {word!r}: there is no lesson {word[:-1]}.")
-    return found
+    return chapter
 
 
 def did_you_mean(word: str, options: Sequence[str]) -> str:

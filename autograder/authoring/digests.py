@@ -52,14 +52,14 @@ def _hash(parts: Iterable[bytes]) -> str:
 def engine_files() -> list[Path]:
     """Return the modules in the engine's lowest folders that `packs.make_pack` imports, directly or indirectly."""
     packages = {"autograder": Path(autograder.__file__).parent}
-    left, found = [PACK_MAKER], dict[Path, None]()
+    left, files = [PACK_MAKER], dict[Path, None]()
     while left:
         for path, module in modules_of(left.pop(), packages):
-            if path not in found and module.startswith(MAKES_PACKS):
-                found[path] = None
+            if path not in files and module.startswith(MAKES_PACKS):
+                files[path] = None
                 package = module if path.stem == "__init__" else module.rpartition(".")[0]
                 left += imported_names(path.read_text(encoding="utf-8"), package)
-    return sorted(found)
+    return sorted(files)
 
 
 def content_of(path: Path) -> bytes:

@@ -38,14 +38,14 @@ def sections(doctree: Any) -> Iterator[tuple[str, str, str]]:
     from docutils import nodes
 
     for section in doctree.findall(nodes.section):
-        said, folded = [], 0
+        paragraphs, folded = [], 0
         for part in section.children:
             if isinstance(part, nodes.raw):
                 folded += part.astext().count("<details") - part.astext().count("</details>")
             elif not folded and not isinstance(part, nodes.section):
-                said += [_words(paragraph) for paragraph in part.findall(nodes.paragraph) if not _is_label(paragraph)]
+                paragraphs += [_words(paragraph) for paragraph in part.findall(nodes.paragraph) if not _is_label(paragraph)]
         title = section.next_node(nodes.title)
-        yield section["ids"][0], _words(title), " ".join(filter(None, said))
+        yield section["ids"][0], _words(title), " ".join(filter(None, paragraphs))
 
 
 def _is_label(paragraph: Any) -> bool:
@@ -61,7 +61,7 @@ def _words(paragraph: Any) -> str:
 
     texts = []
     for leaf in paragraph.findall(nodes.Text):
-        said = leaf.astext()
+        text = leaf.astext()
         markup, formula = (isinstance(leaf.parent, kind) for kind in (nodes.raw, nodes.math))
-        texts.append(" " if markup else spell(f"${said}$") if formula else said)  # for example a line break
+        texts.append(" " if markup else spell(f"${text}$") if formula else text)  # for example a line break
     return " ".join("".join(texts).split())

@@ -50,10 +50,10 @@ class FrontDoor:
         folder.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, folder / f"{MODULE}.ipynb")
         try:
-            made = make_pack.make(MODULE, self.exercise.title, [self.exercise], naming="near")
+            pack = make_pack.make(MODULE, self.exercise.title, [self.exercise], naming="near")
         except ValueError as error:
             raise CourseError(str(error)) from None
-        pack_file.save(made, folder / f"{MODULE}{pack_file.SUFFIX}")
+        pack_file.save(pack, folder / f"{MODULE}{pack_file.SUFFIX}")
 
 
 def find() -> FrontDoor | None:
@@ -67,9 +67,9 @@ def find() -> FrontDoor | None:
     adopt(root)
     module = importlib.import_module(f"{PACKAGE}.{MODULE}")
     try:
-        found = module.FRONT_DOOR
+        door = module.FRONT_DOOR
     except AttributeError:
         raise CourseError(f"{root / MODULE}.py: expected FRONT_DOOR = FrontDoor(…), found none.") from None
-    if not isinstance(found, FrontDoor):
-        raise CourseError(f"{root / MODULE}.py: FRONT_DOOR: expected a FrontDoor, got {type(found).__name__}.")
-    return found
+    if not isinstance(door, FrontDoor):
+        raise CourseError(f"{root / MODULE}.py: FRONT_DOOR: expected a FrontDoor, got {type(door).__name__}.")
+    return door

@@ -55,13 +55,13 @@ def wrong_needs(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
 
 def _way(start: str, goal: str, known: dict[str, Lesson]) -> list[str]:
     """Return the labels from `start` to `goal`, each needing the next; empty if there is no such path."""
-    ways, seen = [[start]], {start}
+    ways, reached = [[start]], {start}
     while ways:
         way = ways.pop(0)
         if way[-1] == goal:
             return way
         for label in known[way[-1]].about.needs if way[-1] in known else ():
-            if label not in seen:
-                seen.add(label)
+            if label not in reached:
+                reached.add(label)
                 ways.append([*way, label])
     return []

@@ -58,10 +58,10 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
             changes: dict[Path, Path | None] = {}
             if lesson in stale:
                 yield f"{lesson.name}: making its pack"
-                made = shutil.copy(makers.wait(lesson), source)
+                pack = shutil.copy(makers.wait(lesson), source)
                 entries = pack_digests.read(root)
                 before = entries.get(lesson.name)
-                entries[lesson.name] = pack_digests.entry_of(pack_file.load(Path(made)), digests[lesson.name])
+                entries[lesson.name] = pack_digests.entry_of(pack_file.load(Path(pack)), digests[lesson.name])
                 for line in pack_digests.shrunken(before["near"] if before else {}, entries[lesson.name]["near"]):
                     yield f"{lesson.name}: {line}"
                 write_whole(record := aside / pack_digests.FILE, pack_digests.text_of(entries))
@@ -93,12 +93,12 @@ def _has_pack(lesson: Lesson, root: Path, made_from: str) -> bool:
 
 def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[str]:
     """Write the source notebook, executing it if its outputs may have changed."""
-    wanted, found = {"built_from": source_digest(lesson), **_about(lesson)}, _made_from(path)
-    if again or found.get("built_from") != wanted["built_from"]:
+    wanted, stated = {"built_from": source_digest(lesson), **_about(lesson)}, _made_from(path)
+    if again or stated.get("built_from") != wanted["built_from"]:
         yield f"{lesson.name}: executing its cells"
         notebook = read_lesson(lesson)
         _execute(notebook, path.parent)
-    elif found != wanted or _plain(path) != _plain_cells(read_lesson(lesson)):  # the engine adds something different to the text
+    elif stated != wanted or _plain(path) != _plain_cells(read_lesson(lesson)):  # the engine adds something different to the text
         yield f"{lesson.name}: renewing its text"
         notebook = read_lesson(lesson)
         _keep_outputs(notebook, nbformat.read(path, as_version=4))
@@ -112,13 +112,13 @@ def _changed_files(lesson: Lesson, aside: Path, root: Path) -> dict[Path, Path |
     """Return the course files that a lesson made in `aside` changes, each with its replacement (None: delete it)."""
     changes: dict[Path, Path | None] = {}
     for kind in ("source", "release"):
-        made, there = aside / kind / lesson.name, root / kind / lesson.name
-        for path in sorted(made.iterdir()):
-            old = there / path.name
+        fresh, current = aside / kind / lesson.name, root / kind / lesson.name
+        for path in sorted(fresh.iterdir()):
+            old = current / path.name
             if path.is_file() and not (old.exists() and filecmp.cmp(path, old, shallow=False)):
                 changes[old] = path
-        if kind == "release" and there.is_dir():
-            changes |= {old: None for old in there.iterdir() if not (made / old.name).exists()}
+        if kind == "release" and current.is_dir():
+            changes |= {old: None for old in current.iterdir() if not (fresh / old.name).exists()}
     return changes
 
 
@@ -175,26 +175,26 @@ def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
         for lesson in lessons:
             _generate(api, lesson.name)
             name = f"{lesson.name}/{lesson.name}.ipynb"
-            made, found = fresh / "release" / name, root / "release" / name
-            if not found.exists() or _plain(made) != _plain(found) or _stated_about(made) != _stated_about(found):
-                problems.append(f"{course.shown(found)} differs from what {lesson.shown_path} makes: run `attn build`")
+            new, old = fresh / "release" / name, root / "release" / name
+            if not old.exists() or _plain(new) != _plain(old) or _stated_about(new) != _stated_about(old):
+                problems.append(f"{course.shown(old)} differs from what {lesson.shown_path} makes: run `attn build`")
     return problems
 
 
 def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     problems = wide_lines(lesson)
     name = f"{lesson.name}/{lesson.name}.ipynb"
-    wanted, found = read_lesson(lesson), root / "source" / name
+    wanted, path = read_lesson(lesson), root / "source" / name
     if (
-        not found.exists()
-        or _plain(found) != _plain_cells(wanted)
-        or _made_from(found).get("built_from") != source_digest(lesson)
-        or _stated_about(found) != _about(lesson)
+        not path.exists()
+        or _plain(path) != _plain_cells(wanted)
+        or _made_from(path).get("built_from") != source_digest(lesson)
+        or _stated_about(path) != _about(lesson)
     ):
         edit = f"edit {lesson.shown_path} (or its exercises and solutions) and run `attn build`"
-        problems.append(f"{course.shown(found)} is not what its lesson makes: {edit}")
-    if found.parent.is_dir():
-        shutil.copytree(found.parent, fresh / "source" / lesson.name, dirs_exist_ok=True)
+        problems.append(f"{course.shown(path)} is not what its lesson makes: {edit}")
+    if path.parent.is_dir():
+        shutil.copytree(path.parent, fresh / "source" / lesson.name, dirs_exist_ok=True)
     return problems
 
 
@@ -202,9 +202,9 @@ def _check_pack(lesson: Lesson, root: Path, *, search: bool) -> list[str]:
     paths = [root / kind / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}" for kind in ("source", "release")]
     if missing := [path for path in paths if not path.exists()]:
         return [f"{path.relative_to(root.parent)} is missing: run `attn build`" for path in missing]
-    found = pack_file.load(paths[0])
-    wrong = pack_digests.problems_of(found, pack_digests.read(root).get(lesson.name), pack_digest(lesson))
-    wrong += _search_again(lesson, found) if search else []
+    pack = pack_file.load(paths[0])
+    wrong = pack_digests.problems_of(pack, pack_digests.read(root).get(lesson.name), pack_digest(lesson))
+    wrong += _search_again(lesson, pack) if search else []
     problems = [f"{paths[0].relative_to(root.parent)}: {line}: run `attn build {lesson.name}`" for line in wrong]
     if paths[0].read_bytes() != paths[1].read_bytes():
         release, source = course.shown(paths[1]), course.shown(root / "source")
@@ -212,17 +212,17 @@ def _check_pack(lesson: Lesson, root: Path, *, search: bool) -> list[str]:
     return problems
 
 
-def _search_again(lesson: Lesson, found: pack_file.Pack) -> list[str]:
+def _search_again(lesson: Lesson, pack: pack_file.Pack) -> list[str]:
     """Make the lesson's pack again and return how the existing one differs by more than rounding."""
     with tempfile.TemporaryDirectory() as folder:
         (path,) = write_packs([lesson], Path(folder))
-        made = pack_file.load(Path(path))
+        new = pack_file.load(Path(path))
     fewer = [
-        f"`{name}` recognises {found.near_counts.get(name, 0)} near programs, a new search finds {count}"
-        for name, count in made.near_counts.items()
-        if found.near_counts.get(name, 0) != count
+        f"`{name}` recognises {pack.near_counts.get(name, 0)} near programs, a new search finds {count}"
+        for name, count in new.near_counts.items()
+        if pack.near_counts.get(name, 0) != count
     ]
-    return fewer or pack_file.differences(made, found)
+    return fewer or pack_file.differences(new, pack)
 
 
 def unstated(lesson: Lesson) -> list[str]:
@@ -352,5 +352,5 @@ def nbgrader_api(root: Path, *, config: Path | None = None, gradebook: Path | No
 def _generate(api: Any, name: str) -> None:
     outcome = api.generate_assignment(name, force=True, create=True)
     if not outcome["success"]:
-        said = "\n".join(outcome.get(key) or "" for key in ("error", "log"))
-        raise CourseError(f"{name}: nbgrader generate_assignment failed.\n{said}")
+        log = "\n".join(outcome.get(key) or "" for key in ("error", "log"))
+        raise CourseError(f"{name}: nbgrader generate_assignment failed.\n{log}")

@@ -36,9 +36,9 @@ def text_of(entries: Mapping[str, Entry]) -> str:
     return json.dumps(dict(sorted(entries.items())), indent=1) + "\n"
 
 
-def entry_of(made: Pack, made_from: str) -> Entry:
+def entry_of(pack: Pack, made_from: str) -> Entry:
     """Return the entry of a pack that was just made."""
-    return {"made_from": made_from, "content": made.digest, "near": made.near_counts}
+    return {"made_from": made_from, "content": pack.digest, "near": pack.near_counts}
 
 
 def shrunken(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
@@ -48,16 +48,16 @@ def shrunken(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
     ]
 
 
-def problems_of(found: Pack, entry: Entry | None, made_from: str) -> list[str]:
+def problems_of(pack: Pack, entry: Entry | None, made_from: str) -> list[str]:
     """Return how a pack differs from its entry, and whether its sources have changed since."""
     if entry is None:
         return [f"no entry in course/{FILE} says what it was made from"]
     problems = [
-        f"`{name}` recognises {found.near_counts.get(name, 0)} near programs, expected {count} (course/{FILE})"
+        f"`{name}` recognises {pack.near_counts.get(name, 0)} near programs, expected {count} (course/{FILE})"
         for name, count in entry["near"].items()
-        if found.near_counts.get(name, 0) != count
+        if pack.near_counts.get(name, 0) != count
     ]
-    if not problems and found.digest != entry["content"]:
+    if not problems and pack.digest != entry["content"]:
         problems.append(f"its content is not what course/{FILE} says")
     if entry["made_from"] != made_from:
         problems.append("made from other exercises or answers, or by another version of the engine")

@@ -45,19 +45,19 @@ class Measures:
 
 # name in messages, value for a text, and its range
 TARGETS: tuple[tuple[str, Callable[[Measures], float], float, float], ...] = (
-    ("words per sentence", lambda found: found.words / max(found.sentences, 1), 14.5, 20),
-    (f"percent of sentences with {SHORT} words or fewer", lambda found: 100 * found.short / max(found.sentences, 1), 0, 12),
-    ("colons per 1,000 words", lambda found: 1000 * found.colons / max(found.words, 1), 0, 9),
-    ("brackets per 1,000 words", lambda found: 1000 * found.brackets / max(found.words, 1), 0, 11),
-    ("whole sentences in brackets", lambda found: found.bracketed_sentences, 0, 2),
+    ("words per sentence", lambda counts: counts.words / max(counts.sentences, 1), 14.5, 20),
+    (f"percent of sentences with {SHORT} words or fewer", lambda counts: 100 * counts.short / max(counts.sentences, 1), 0, 12),
+    ("colons per 1,000 words", lambda counts: 1000 * counts.colons / max(counts.words, 1), 0, 9),
+    ("brackets per 1,000 words", lambda counts: 1000 * counts.brackets / max(counts.words, 1), 0, 11),
+    ("whole sentences in brackets", lambda counts: counts.bracketed_sentences, 0, 2),
 )
 
 
 def misses(text: str) -> list[str]:
     """Return a message for each target that the prose of a Markdown `text` misses; none for a very short text."""
-    found, missed = measure(text), []
-    for name, value, least, most in TARGETS if found.words >= FEW else ():
-        if not least <= (got := value(found)) <= most:
+    measures, missed = measure(text), []
+    for name, value, least, most in TARGETS if measures.words >= FEW else ():
+        if not least <= (got := value(measures)) <= most:
             wanted = f"{least:g} to {most:g}" if least else f"at most {most:g}"
             missed.append(f"{name}: expected {wanted}, got {got:.1f}")
     return missed
@@ -76,15 +76,15 @@ def _measure(paragraph: str) -> Measures:
     plain = paragraph
     for pattern, replacement in _CLEAN:
         plain = pattern.sub(replacement, plain)
-    found = _sentences(plain)
-    lengths = [len(_WORD.findall(sentence)) for sentence in found]
+    sentences = _sentences(plain)
+    lengths = [len(_WORD.findall(sentence)) for sentence in sentences]
     return Measures(
         words=sum(lengths),
-        sentences=len(found),
+        sentences=len(sentences),
         short=sum(length <= SHORT for length in lengths),
         colons=len(_COLON.findall(plain)),
         brackets=plain.count("("),
-        bracketed_sentences=sum(sentence.startswith("(") for sentence in found),
+        bracketed_sentences=sum(sentence.startswith("(") for sentence in sentences),
     )
 
 

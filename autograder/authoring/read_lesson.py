@@ -24,15 +24,15 @@ def read_lesson(lesson: Lesson) -> Any:
 
     notebook = jupytext.read(lesson.path)
     exercises = {exercise.id: exercise for exercise in lesson.exercises()}
-    seen: set[str] = set()
+    identities: set[str] = set()
     for index, cell in enumerate(notebook.cells):
         where = f"{lesson.path.name}, cell {index + 1}"
         if "nbgrader" in cell.metadata:
             _complete(cell, exercises, where)
         identity = grade_id(cell) or f"{lesson.slug}-{index:02d}"
-        if identity in seen:
+        if identity in identities:
             raise CourseError(f"{where}: grade_id {identity!r} is used twice. Rename one of the cells.")
-        seen.add(identity)
+        identities.add(identity)
         cell.id = identity[:64]
         if cell.cell_type == "markdown":
             cell.source = to_notebooks(cell.source)
@@ -41,7 +41,7 @@ def read_lesson(lesson: Lesson) -> Any:
         if is_figure(cell):
             cell.metadata["jupyter"] = nbformat.from_dict({"source_hidden": True})  # folded; a click opens it
     checked = {name for cell in notebook.cells if (name := exercise_of(cell))}
-    if missing := [name for name in exercises if name not in checked or name not in seen]:
+    if missing := [name for name in exercises if name not in checked or name not in identities]:
         raise CourseError(
             f"{lesson.path.name}: expected an answer cell and a check cell for {missing}. Add both, or delete the exercise."
         )

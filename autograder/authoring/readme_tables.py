@@ -81,8 +81,8 @@ def term_table(lessons: Sequence[Lesson]) -> str:
 def _remarks(lesson: Lesson) -> str:
     """Return the remark after a lesson's name in a table: that it is a workshop, and what it needs; often empty."""
     needs = f"needs {', '.join(lesson.about.needs)}" if lesson.about.needs else ""
-    said = ", ".join(filter(None, ["workshop" if lesson.workshop else "", needs]))
-    return f" ({said})" if said else ""
+    remarks = ", ".join(filter(None, ["workshop" if lesson.workshop else "", needs]))
+    return f" ({remarks})" if remarks else ""
 
 
 def hand_points(lesson: Lesson) -> float:

@@ -40,7 +40,7 @@ def source_file(module: str, name: str) -> Path:
     if any(_defines(node, name) for node in body):
         return path
     for node in body:
-        if isinstance(node, ast.ImportFrom) and any(each.name == name and each.asname in (None, name) for each in node.names):
+        if isinstance(node, ast.ImportFrom) and any(alias.name == name and alias.asname in (None, name) for alias in node.names):
             package, _, origin = (node.module or "").partition(".")
             if package == folder.name and origin and not node.level:
                 return source_file(origin, name)
@@ -76,10 +76,10 @@ def files_of(lesson: Lesson) -> list[Path]:
     code = [cell.source for cell in jupytext.read(lesson.path).cells if cell.cell_type == "code"]
     asked = [name for source in code for name in imported_names(source)]
     asked += [f"{references_folder().name}.{slug}" for slug in {lesson.slug, lesson.exercises_slug}]
-    found = files_behind(asked, _packages())
+    files = files_behind(asked, _packages())
     exercises, slug = course_root() / "exercises", lesson.exercises_slug
     declared = [exercises / f"{slug}.py", *(exercises / slug).rglob("*.py")]
-    return [lesson.path, *sorted(found), *sorted(path for path in declared if path.exists())]
+    return [lesson.path, *sorted(files), *sorted(path for path in declared if path.exists())]
 
 
 def pack_files_of(lesson: Lesson) -> list[Path]:
@@ -89,13 +89,13 @@ def pack_files_of(lesson: Lesson) -> list[Path]:
     """
     packages = {**_packages(), PACKAGE: course_root()}
     operators = settings().operators
-    asked, found = [f"{PACKAGE}.exercises.{lesson.exercises_slug}", *([operators] if operators else [])], dict[Path, None]()
+    asked, files = [f"{PACKAGE}.exercises.{lesson.exercises_slug}", *([operators] if operators else [])], dict[Path, None]()
     while asked:
-        fresh = [path for path in files_behind(asked, packages) if path not in found]
-        found |= dict.fromkeys(fresh)
+        fresh = [path for path in files_behind(asked, packages) if path not in files]
+        files |= dict.fromkeys(fresh)
         sources = [path.read_text(encoding="utf-8") for path in fresh if path.suffix == ".py"]
         asked = [name for source in sources for name in _named_functions(source)]
-    return sorted(found)
+    return sorted(files)
 
 
 def _named_functions(source: str) -> list[str]:
@@ -112,17 +112,17 @@ def _packages() -> dict[str, Path]:
 
 def files_behind(names: Sequence[str], packages: dict[str, Path]) -> list[Path]:
     """Return the files in `packages` that importing `names` runs, including indirect imports and the data beside them."""
-    left, asked, found = [*names], set[str](), dict[Path, None]()
+    left, asked, files = [*names], set[str](), dict[Path, None]()
     while left:
         name = left.pop()
         for path, module in modules_of(name, packages) if name not in asked else ():
             source = path.read_text(encoding="utf-8")
             inside = module if path.stem == "__init__" else module.rpartition(".")[0]
             left += imported_names(source, inside, lazy=name.removeprefix(f"{module}."))
-            left += imported_names(source, inside) if path not in found else []
-            found |= dict.fromkeys(each for each in path.parent.glob(f"{path.stem}.*") if each.is_file())
+            left += imported_names(source, inside) if path not in files else []
+            files |= dict.fromkeys(each for each in path.parent.glob(f"{path.stem}.*") if each.is_file())
         asked.add(name)
-    return list(found)
+    return list(files)
 
 
 def modules_of(name: str, packages: dict[str, Path]) -> Iterator[tuple[Path, str]]:

@@ -108,8 +108,8 @@ def read(path: Path) -> Settings:
     for name in [*data, *(f"style.{name}" for name in (style if isinstance(style, dict) else ()))]:
         if name not in (known := list(described())):
             near = get_close_matches(name, known, n=1)
-            said = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
-            raise CourseError(f"{path}: expected a known setting, got {name!r}. {said}")
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
+            raise CourseError(f"{path}: expected a known setting, got {name!r}. {hint}")
     if isinstance(data.get("given"), str):
         data["given"] = [data["given"]]
     try:
@@ -129,11 +129,11 @@ def _said(error: msgspec.ValidationError) -> str:
 
 def described() -> dict[str, str]:
     """Return the meaning of each setting, by name."""
-    found = {}
+    meanings = {}
     for table, struct in (("", Settings), ("style.", Style)):
         for field in msgspec.inspect.type_info(struct).fields:  # type: ignore[attr-defined]  # a struct's info has them
-            found[table + field.name] = _description(field.type)
-    return found
+            meanings[table + field.name] = _description(field.type)
+    return meanings
 
 
 def _description(kind: msgspec.inspect.Type) -> str:

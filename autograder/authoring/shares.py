@@ -44,23 +44,23 @@ _KEY = re.compile(r"(?P<lesson>\w+)\.(?P<exercise>[A-Za-z_]\w*)(?:\.(?P<name>\w+
 def with_points(lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float]) -> tuple[AnyExercise, ...]:
     """Return `exercises` of `lesson` with the points that the course sets for them."""
     own = {match["exercise"]: value for match, value in _of(lesson, points)}
-    return tuple(replace(each, points=own[each.id]) if each.id in own else each for each in exercises)
+    return tuple(replace(exercise, points=own[exercise.id]) if exercise.id in own else exercise for exercise in exercises)
 
 
 def shares_of(lesson: LessonName, exercises: Sequence[AnyExercise], keeps: Mapping[str, float]) -> dict[str, dict[str, float]]:
     """Return each exercise's shares by mistake, slip or output. The course's shares override the authors'."""
     everywhere = SLIPS | {name: share for name, share in keeps.items() if name in SLIPS}
-    found = {}
+    every = {}
     for exercise in exercises:
         shares = dict(everywhere)
         if isinstance(exercise, Exercise):
             shares |= {mistake.id: mistake.keeps for mistake in exercise.misconceptions if mistake.keeps is not None}
             shares |= {f"[{place}]": share for place, share in enumerate(exercise.outputs)}
-        found[exercise.id] = shares
+        every[exercise.id] = shares
     for match, share in _of(lesson, keeps):
-        if match["exercise"] in found and (name := match["name"] or match["output"]):
-            found[match["exercise"]][name] = share
-    return found
+        if match["exercise"] in every and (name := match["name"] or match["output"]):
+            every[match["exercise"]][name] = share
+    return every
 
 
 def _of(lesson: LessonName, table: Mapping[str, float]) -> list[tuple[re.Match[str], float]]:
@@ -99,5 +99,5 @@ def check_names(
 
 
 def _near(word: str, options: Mapping[str, object] | Sequence[str]) -> str:
-    found = get_close_matches(word, list(options), n=1)
-    return f" Did you mean {found[0]!r}?" if found else f" There are: {', '.join(options)}."
+    near = get_close_matches(word, list(options), n=1)
+    return f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(options)}."

@@ -21,13 +21,13 @@ def pages(folder: Path, repository: str = "") -> dict[str, str]:
 
     def led(match: re.Match[str], page: Path) -> str:
         text, target, part = match[1], match[2], match[3] or ""
-        found = Path(os.path.normpath(page.parent / target))
-        if found in files:
-            return f"[{text}]({files[found]}.md{part})"
+        path = Path(os.path.normpath(page.parent / target))
+        if path in files:
+            return f"[{text}]({files[path]}.md{part})"
         if not repository:
             return text
-        where = PurePosixPath(os.path.relpath(found, folder.parent).replace(os.sep, "/"))
-        kind = "tree" if found.is_dir() else "blob"
+        where = PurePosixPath(os.path.relpath(path, folder.parent).replace(os.sep, "/"))
+        kind = "tree" if path.is_dir() else "blob"
         return f"[{text}]({repository.rstrip('/')}/{kind}/main/{where}{part})"
 
     return {name: _LINK.sub(partial(led, page=path), path.read_text("utf-8")) for path, name in files.items()}

@@ -41,8 +41,8 @@ def misses(lesson: Lesson) -> Iterator[Miss]:
         return
     text, exercises = lesson.path.read_text(encoding="utf-8"), lesson.exercises()
     title = text[: text.find("\n# ") + 1].count("\n") + 1
-    for said in prose.misses(text):
-        yield Miss("prose", title, said)
+    for miss in prose.misses(text):
+        yield Miss("prose", title, miss)
     if (words := prose.measure(text).words) > (most := MAX_WORDS[about.kind]):
         yield Miss("limit", title, f"a {about.kind} has at most {most} words of prose, this one has {words}")
     if (minutes := workload.minutes(lesson)) > (most := MAX_MINUTES[about.kind]):

@@ -66,13 +66,13 @@ def findings(lesson: Lesson) -> list[Finding]:
     """Return what `lesson` still lacks, by line."""
     text = lesson.path.read_text(encoding="utf-8")
     parts = list(_parts(text))
-    found = [*_figures(parts), *_exercises(lesson, parts), *_symbols(parts, text)]
+    misses = [*_figures(parts), *_exercises(lesson, parts), *_symbols(parts, text)]
     for part in parts:
         if part.kind == "text":
-            found += [*_sentences(part), *_claims(part)]
-    found += sitting_limits.misses(lesson)
-    found.sort(key=lambda miss: (miss.line, miss.rule))
-    return [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in found]
+            misses += [*_sentences(part), *_claims(part)]
+    misses += sitting_limits.misses(lesson)
+    misses.sort(key=lambda miss: (miss.line, miss.rule))
+    return [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in misses]
 
 
 def _parts(text: str) -> Iterator[Part]:
@@ -118,9 +118,9 @@ def _figures(parts: list[Part]) -> Iterator[Miss]:
                 if len(image[1]) < MIN_ALT:
                     yield Miss("figure", _line(part, image.start()), "the image has no text in its brackets")
         elif not part.answer and (match := drawing.search(re.sub(r"(?m)^\s*(def|from|import) .*", "", part.source))):
-            said = re.findall(r"""\balt=[frFR]*(?:\s*\(\s*[fr]?)?("{3}|"|')(.*?)\1|# alt: (.+)""", part.source, re.DOTALL)
+            texts = re.findall(r"""\balt=[frFR]*(?:\s*\(\s*[fr]?)?("{3}|"|')(.*?)\1|# alt: (.+)""", part.source, re.DOTALL)
             named = re.search(r"\balt=[A-Za-z_]", part.source)
-            if not named and not any(len(text or comment) >= MIN_ALT for _, text, comment in said):
+            if not named and not any(len(text or comment) >= MIN_ALT for _, text, comment in texts):
                 at = part.source.find(match[0])
                 yield Miss("figure", _line(part, at), f'{match[0]}…) says nowhere what is seen: give it alt="…"')
 
@@ -195,14 +195,14 @@ def _symbols(parts: list[Part], text: str) -> Iterator[Miss]:
     known = _glossary() | _INDICES
     for local in re.findall(r"<!-- local symbols: (.*?) -->", text, re.DOTALL):
         known |= set(_letters(local))
-    told: set[str] = set()
+    reported: set[str] = set()
     for part in parts:
         if part.kind != "text":
             continue
         for formula in _FORMULA.finditer(re.sub(r"(?s)`[^`]*`", lambda m: " " * len(m[0]), part.source)):
             for letter in _letters(formula[0]):
-                if letter not in known and letter not in told:
-                    told.add(letter)
+                if letter not in known and letter not in reported:
+                    reported.add(letter)
                     where = shown(course_root() / "glossary.toml")
                     says = f"${letter}$ is not in {where}: add it, or say <!-- local symbols: {letter} -->"
                     yield Miss("symbol", _line(part, formula.start()), says)

@@ -86,11 +86,11 @@ def verify_exercise(lesson: str, exercise: AnyExercise, *, seeds: Sequence[int] 
             verdict.problems.append(f"{where}: a blank answer gets marks")
         for mistake, program, answer in programs:
             result = grade(record, answer_of(exercise, answer))
-            said = result.diagnosis
-            named = said is not None and [known.id for known in said.known] == [mistake.id] and _sure(record, said)
+            diagnosis = result.diagnosis
+            named = diagnosis is not None and [known.id for known in diagnosis.known] == [mistake.id] and _sure(record, diagnosis)
             if result.passed or not named:
                 caught[mistake.id] = False
-                name = "+".join(known.id for known in said.known) if said and said.known else "nothing"
+                name = "+".join(known.id for known in diagnosis.known) if diagnosis and diagnosis.known else "nothing"
                 verdict.problems.append(f"{where}: {program!r} gets {result.score:g}/{exercise.points:g} under the name {name!r}")
             elif (margin := max(_margin(record, case, program) for case in record.cases)) < MARGIN:
                 verdict.problems.append(f"{where}: {program!r} differs by only {margin:.0f}x the tolerance (want {MARGIN:.0f}x)")
@@ -115,16 +115,16 @@ def grade(record: ExerciseRecord, answer: Any) -> Result:
 
 def _always_raised(record: ExerciseRecord, mistake: Misconception) -> str | None:
     """Return the exception that a mistake raises in every case in which it shows, or None."""
-    seen = [case.mistakes[name] for case in record.cases for name in mistake.answers() if name in case.mistakes]
-    failures = [one.failure for one in seen if one.failure is not None]
-    return f"{failures[0].type}: {failures[0].message}" if failures and len(failures) == len(seen) else None
+    observed = [case.mistakes[name] for case in record.cases for name in mistake.answers() if name in case.mistakes]
+    failures = [observation.failure for observation in observed if observation.failure is not None]
+    return f"{failures[0].type}: {failures[0].message}" if failures and len(failures) == len(observed) else None
 
 
-def _sure(record: ExerciseRecord, said: Diagnosis) -> bool:
+def _sure(record: ExerciseRecord, diagnosis: Diagnosis) -> bool:
     """Return whether a name is as certain as it can be. What only exceptions show is never certain."""
-    name = said.known[0].id
+    name = diagnosis.known[0].id
     stored = [case.mistakes[name] for case in record.cases if name in case.mistakes]
-    return said.certain or all(seen.failure is not None for seen in stored)
+    return diagnosis.certain or all(observation.failure is not None for observation in stored)
 
 
 def _verify_prediction(lesson: str, prediction: Prediction) -> Verdict:
@@ -136,18 +136,18 @@ def _verify_prediction(lesson: str, prediction: Prediction) -> Verdict:
 
 def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
     """Return by how many times the tolerance the mistake's arrays differ from the expected ones on this case."""
-    seen = case.mistakes.get(mistake)
-    if seen is None:
+    observed = case.mistakes.get(mistake)
+    if observed is None:
         return 0.0
     want_value, want_grads = case.expected.value, {n: g for n, g in case.expected.grads.items() if g is not None}
-    if seen.failure is not None or seen.value is None or want_value is None or seen.mutated:
+    if observed.failure is not None or observed.value is None or want_value is None or observed.mutated:
         return float("inf")
-    if _exact(want_value) != _exact(seen.value):
+    if _exact(want_value) != _exact(observed.value):
         return float("inf")  # a different count, flag or word beside the arrays
-    grads = [(want, got) for name, want in want_grads.items() if (got := seen.grads.get(name)) is not None]
-    if len(grads) < len(want_grads) or len(want_value.arrays) != len(seen.value.arrays):
+    grads = [(want, got) for name, want in want_grads.items() if (got := observed.grads.get(name)) is not None]
+    if len(grads) < len(want_grads) or len(want_value.arrays) != len(observed.value.arrays):
         return float("inf")
-    pairs = [*zip(want_value.arrays, seen.value.arrays, strict=True), *grads]
+    pairs = [*zip(want_value.arrays, observed.value.arrays, strict=True), *grads]
     if not pairs:
         return float("inf")  # plain scalars: no arrays to measure
     worst = 0.0

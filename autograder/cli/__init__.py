@@ -42,9 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         command: Command = arguments.run
         return command(arguments)
     except Exception as error:
-        if (said := _explained(error)) is None:
+        if (message := _explained(error)) is None:
             raise
-        print(f"attn: {said}", file=sys.stderr)
+        print(f"attn: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nattn: stopped", file=sys.stderr)

@@ -75,8 +75,8 @@ def register(add: Add) -> None:
 
 
 def _chosen(words: Sequence[str]) -> list[Lesson]:
-    found = [lesson for word in words for lesson in find_lessons(word)]
-    return list(dict.fromkeys(found)) if words else list(lessons())
+    named = [lesson for word in words for lesson in find_lessons(word)]
+    return list(dict.fromkeys(named)) if words else list(lessons())
 
 
 def _build(arguments: argparse.Namespace) -> int:
@@ -88,7 +88,7 @@ def _build(arguments: argparse.Namespace) -> int:
     chosen = _chosen(arguments.lessons)
     if arguments.check:
         problems = make_release.check(chosen, search=arguments.search)
-        problems += [str(one) for lesson in chosen for one in style.findings(lesson)] if settings().style.enforced else []
+        problems += [str(finding) for lesson in chosen for finding in style.findings(lesson)] if settings().style.enforced else []
         stale = [] if arguments.lessons else readme_tables.refresh(chosen, write=False)
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
@@ -110,11 +110,12 @@ def _build(arguments: argparse.Namespace) -> int:
 def _style(arguments: argparse.Namespace) -> int:
     from autograder.authoring.style import findings
 
-    found = [one for lesson in _chosen(arguments.lessons) for one in findings(lesson) if arguments.only in (None, one.rule)]
-    for one in found:
-        print(one)
-    print(f"{len(found) or 'nothing'} to mend")
-    return 1 if found else 0
+    every = [finding for lesson in _chosen(arguments.lessons) for finding in findings(lesson)]
+    chosen = [finding for finding in every if arguments.only in (None, finding.rule)]
+    for finding in chosen:
+        print(finding)
+    print(f"{len(chosen) or 'nothing'} to mend")
+    return 1 if chosen else 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -148,11 +149,11 @@ def _blind(arguments: argparse.Namespace) -> int:
     from autograder.sandbox.tiers import choose_tier
 
     answers = blind.chosen(blind.read(arguments.blind), arguments.lessons)
-    told = list(blind.ask(answers, choose_tier()))
+    verdicts = list(blind.ask(answers, choose_tier()))
     if arguments.json:
-        print(json.dumps([asdict(one) for one in told], indent=1))
+        print(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     else:
-        print_blind(told)
+        print_blind(verdicts)
     return 0
 
 
@@ -180,8 +181,8 @@ def _lite(arguments: argparse.Namespace) -> int:
     from autograder.live import lite
 
     _is_clone()
-    made = lite.build(book.chapters(), arguments.folder, pyodide_folder=arguments.pyodide)
-    print(f"wrote {len(made)} notebooks; serve {arguments.folder} with any web server")
+    notebooks = lite.build(book.chapters(), arguments.folder, pyodide_folder=arguments.pyodide)
+    print(f"wrote {len(notebooks)} notebooks; serve {arguments.folder} with any web server")
     return 0
 
 

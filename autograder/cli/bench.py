@@ -36,9 +36,9 @@ def _grading(arguments: argparse.Namespace) -> int:
         rows = bench.growth(lesson, arguments.sizes, workers=arguments.workers)
         _write(arguments, rows, instructor_output.growth_lines)
         return 0
-    found = bench.run(lesson, arguments.students, workers=arguments.workers, feedback=feedback)
-    _write(arguments, found, instructor_output.grading_bench_lines)
-    return 0 if found["scores_equal"] else 1
+    report = bench.run(lesson, arguments.students, workers=arguments.workers, feedback=feedback)
+    _write(arguments, report, instructor_output.grading_bench_lines)
+    return 0 if report["scores_equal"] else 1
 
 
 def _write(arguments: argparse.Namespace, report: Any, lines: Callable[[Any], list[str]]) -> None:

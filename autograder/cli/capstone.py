@@ -23,12 +23,12 @@ def _capstone(arguments: argparse.Namespace) -> int:
     from autograder.workspace import capstone
 
     target: Path = arguments.target
-    found = capstone.files(target)
+    submissions = capstone.files(target)
     board = arguments.board or (target if target.is_dir() else target.parent) / capstone.BOARD
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    rows = capstone.run(found, board, seed=arguments.seed, unsafe=arguments.unsafe, say=say)
+    rows = capstone.run(submissions, board, seed=arguments.seed, unsafe=arguments.unsafe, say=say)
     print(json.dumps(rows, ensure_ascii=False) if arguments.json else "\n".join(capstone.contest().lines(rows)))
-    return 1 if any(row["refused"] for row in rows if row["name"] in found) else 0
+    return 1 if any(row["refused"] for row in rows if row["name"] in submissions) else 0

@@ -115,14 +115,14 @@ def _collect(arguments: argparse.Namespace) -> int:
     from autograder.grading import collect
 
     name = course.find_lesson(arguments.assignment).name
-    found = collect.collect(course.course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
-    refused = {each.path: each.reason for each in found.refused}
+    collected = collect.collect(course.course_root(), name, arguments.source, force=arguments.force, zone=arguments.times)
+    refused = {refusal.path: refusal.reason for refusal in collected.refused}
     if arguments.json:
-        taken = {"taken": sorted(found.taken), "scripts": sorted(found.scripts), "unchanged": sorted(found.unchanged)}
-        print(json.dumps({**taken, "remarks": [str(remark) for remark in found.remarks], "refused": refused}))
+        taken = {"taken": sorted(collected.taken), "scripts": sorted(collected.scripts), "unchanged": sorted(collected.unchanged)}
+        print(json.dumps({**taken, "remarks": [str(remark) for remark in collected.remarks], "refused": refused}))
     else:
-        print("\n".join([*collect.told(found), f"{name}: {collect.summary(found)}"]))
-    return 0 if (found.taken or found.scripts or found.unchanged) and not refused else 1
+        print("\n".join([*collect.told(collected), f"{name}: {collect.summary(collected)}"]))
+    return 0 if (collected.taken or collected.scripts or collected.unchanged) and not refused else 1
 
 
 def _grade(arguments: argparse.Namespace) -> int:

@@ -86,8 +86,8 @@ def change_lines(graded: "ClassReport") -> list[str]:
         own = [change for change in graded.changed if change.student == row.student]
         if own:
             total = row.score - sum(change.after - change.before for change in own)
-            said = ", ".join(f"{change.exercise} {change.before:g} → {change.after:g}" for change in own)
-            lines.append(f"  {row.student}: {total:g} → {row.score:g} ({said})")
+            changes = ", ".join(f"{change.exercise} {change.before:g} → {change.after:g}" for change in own)
+            lines.append(f"  {row.student}: {total:g} → {row.score:g} ({changes})")
     if not lines:
         return ["No marks change."] if graded.dry else []
     return [f"Marks of {counted(len(lines), 'student')} {'would change' if graded.dry else 'changed'}:", *lines]
@@ -102,17 +102,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def grading_bench_lines(found: Mapping[str, Any]) -> list[str]:
+def grading_bench_lines(report: Mapping[str, Any]) -> list[str]:
     """Return both graders side by side, and the ratios."""
-    lines = [f"{found['students']} submissions of {found['lesson']}:  wall s   CPU s   a minute"]
-    for name, label in (("plain", "nbgrader autograde"), ("ours", f"attn grade --workers {found['workers']}")):
-        row = found[name]
+    lines = [f"{report['students']} submissions of {report['lesson']}:  wall s   CPU s   a minute"]
+    for name, label in (("plain", "nbgrader autograde"), ("ours", f"attn grade --workers {report['workers']}")):
+        row = report[name]
         lines.append(f"  {label:<32}{row['wall_s']:8.1f}{row['cpu_s']:8.1f}{row['per_minute']:8.0f}")
-    agree = "scores equal" if found["scores_equal"] else f"scores DIFFER for {', '.join(found['differing'])}"
+    agree = "scores equal" if report["scores_equal"] else f"scores DIFFER for {', '.join(report['differing'])}"
     return [
         *lines,
-        f"{found['wall_ratio']:.1f}x the submissions a minute and {found['cpu_ratio']:.1f}x fewer CPU seconds, start-up included",
-        f"first grade after {found['ours']['first_grade_s']:.1f} s; {found['worker_memory_mib']:.0f} MiB for a worker; {agree}",
+        f"{report['wall_ratio']:.1f}x the submissions a minute and {report['cpu_ratio']:.1f}x fewer CPU seconds, start-up "
+        "included",
+        f"first grade after {report['ours']['first_grade_s']:.1f} s; {report['worker_memory_mib']:.0f} MiB for a worker; {agree}",
     ]
 
 
@@ -168,21 +169,22 @@ def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]
 
 
 def _what(name: str, state: "ExerciseRow") -> str:
-    said = " + ".join(state.named()) or state.headline
-    return f"{SYMBOL[state.status]} {name}: {escape(said)}"
+    mistake = " + ".join(state.named()) or state.headline
+    return f"{SYMBOL[state.status]} {name}: {escape(mistake)}"
 
 
-def print_blind(told: "Sequence[Told]") -> None:
+def print_blind(verdicts: "Sequence[Told]") -> None:
     """Print each answer with what was said about it, then the counts."""
     from autograder.grading.trials.blind import OUTCOMES, tally
 
     console = Console()
-    for one in told:
-        label = "right" if one.answer.right else " ".join(("wrong", *one.answer.tags))
-        console.print(f"[bold]{one.answer.lesson}.{one.answer.exercise}[/] {escape(label)}: {escape(one.answer.truth)}")
-        console.print(f"  {one.outcome} ({one.score:g}): {escape(one.headline)}", highlight=False)
+    for verdict in verdicts:
+        answer = verdict.answer
+        label = "right" if answer.right else " ".join(("wrong", *answer.tags))
+        console.print(f"[bold]{answer.lesson}.{answer.exercise}[/] {escape(label)}: {escape(answer.truth)}")
+        console.print(f"  {verdict.outcome} ({verdict.score:g}): {escape(verdict.headline)}", highlight=False)
     table = Table("answers", "number", *OUTCOMES, title="attn verify --blind")
-    for group, counts in tally(told).items():
+    for group, counts in tally(verdicts).items():
         total = counts.total()
         if total:
             table.add_row(group, str(total), *(f"{counts[name]} ({counts[name] / total:.0%})" for name in OUTCOMES))

@@ -30,8 +30,8 @@ def register(add: Add) -> None:
     lab.add_argument("--port", type=int, default=8888, help="port to try first (default: 8888)")
 
     status = add("status", _status, "Show your progress, or how a lesson stands.")
-    each = "number, slug or name of a lesson: show each of its exercises"
-    completed(status.add_argument("lesson", nargs="?", help=each), lessons)
+    lesson_help = "number, slug or name of a lesson: show each of its exercises"
+    completed(status.add_argument("lesson", nargs="?", help=lesson_help), lessons)
     status.add_argument("--all", action="store_true", help="name every exercise, of lessons not begun too")
     _common(status)
 
@@ -85,14 +85,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_finding
     from autograder.workspace import doctor
 
-    seen = []
+    findings = []
     for finding in doctor.examine(arguments.workspace or Path.cwd()):
-        seen.append(finding)
+        findings.append(finding)
         if not arguments.json:
             print_finding(finding)
     if arguments.json:
-        _put([dataclasses.asdict(finding) for finding in seen])
-    return 1 if any(finding.status == "fail" for finding in seen) else 0
+        _put([dataclasses.asdict(finding) for finding in findings])
+    return 1 if any(finding.status == "fail" for finding in findings) else 0
 
 
 def _lab(arguments: argparse.Namespace) -> int:
@@ -148,21 +148,21 @@ def _check(arguments: argparse.Namespace) -> int:
     else:
         lesson, exercise = workspace.resolve(folder, arguments.target)
         wanted, problems = [(lesson, [exercise] if exercise else None)], []
-    checked = [one for lesson, only in wanted for one in rerun.run(folder, lesson, only)]
+    checked = [check for lesson, only in wanted for check in rerun.run(folder, lesson, only)]
     if arguments.json:
-        _put([dataclasses.asdict(one) for one in checked])
+        _put([dataclasses.asdict(check) for check in checked])
     else:
         whole = [lesson for lesson, only in wanted if only is None]
         words = [(lesson, question) for lesson in whole for question in standing.questions(folder, lesson)]
         print_checked(checked, words, _steps(folder, checked))
-    return 0 if all(one.status == "pass" for one in checked) and not problems else 1
+    return 0 if all(check.status == "pass" for check in checked) and not problems else 1
 
 
 def _steps(folder: Path, checked: Sequence["Checked"]) -> list[str]:
     """Return a line for each lesson in `checked`: how far it is, and what is next."""
     from autograder.workspace.in_cells.overview import ahead
 
-    last = {one.lesson: one.exercise for one in checked}
+    last = {check.lesson: check.exercise for check in checked}
     return [ahead(folder / lesson, exercise) for lesson, exercise in last.items()]
 
 
@@ -234,10 +234,10 @@ def _reset(arguments: argparse.Namespace) -> int:
     lesson, exercise = workspace.resolve(folder, arguments.target, written=True)
     what = f"the answer cell `{exercise}` of {lesson}" if exercise else f"the whole notebook {lesson}"
     if not arguments.yes:
-        said = ask(f"Give {what} back as it was released? A backup is kept.")
-        if said is None:
+        agreed = ask(f"Give {what} back as it was released? A backup is kept.")
+        if agreed is None:
             raise CourseError(f"expected somebody to answer whether to reset {what}, found no terminal. Say --yes.")
-        if not said:
+        if not agreed:
             print("Nothing was changed.")
             return 1
     kept = update.reset(folder, lesson, exercise)
@@ -273,10 +273,10 @@ def _update(arguments: argparse.Namespace) -> int:
     folder = workspace.locate(arguments.workspace)
     carried = update.update(folder)
     if arguments.json:
-        _put([dataclasses.asdict(one) for one in carried])
+        _put([dataclasses.asdict(change) for change in carried])
     else:
         print_carried(carried, folder)
-    return 1 if any(one.problem for one in carried) else 0
+    return 1 if any(change.problem for change in carried) else 0
 
 
 def _export_answers(arguments: argparse.Namespace) -> int:

@@ -94,8 +94,8 @@ def _bar(score: float, points: float, width: int) -> Text:
 
 def _exercise(exercise: "ExerciseRow") -> Text:
     status = exercise.status
-    told = f" · you {plain(exercise.mistake)}" if exercise.mistake and status in ("part", "fail") else ""
-    return Text.assemble((f"{SYMBOL[status]} {exercise.id}", COLOUR[status]), told)
+    mistake = f" · you {plain(exercise.mistake)}" if exercise.mistake and status in ("part", "fail") else ""
+    return Text.assemble((f"{SYMBOL[status]} {exercise.id}", COLOUR[status]), mistake)
 
 
 def _question(question: "QuestionRow") -> Text:
@@ -119,18 +119,18 @@ def print_checked(
 ) -> None:
     """Print each check's panel with its first line in colour, a line for all, what is next, and the open questions in `words`."""
     console = console_for()
-    for one in checked:
-        first, _, rest = one.text.partition("\n")
-        console.print(Text(first, style=f"bold {COLOUR[one.status]}"), soft_wrap=True)
-        if one.stopped:
-            console.print(Text(f"  Your cell stops with {one.stopped}"), soft_wrap=True)
-        if rest and (one.status != "todo" or len(checked) == 1):  # how to begin isn't repeated each time
+    for check in checked:
+        first, _, rest = check.text.partition("\n")
+        console.print(Text(first, style=f"bold {COLOUR[check.status]}"), soft_wrap=True)
+        if check.stopped:
+            console.print(Text(f"  Your cell stops with {check.stopped}"), soft_wrap=True)
+        if rest and (check.status != "todo" or len(checked) == 1):  # how to begin isn't repeated each time
             console.print(Text(f"{rest}\n"), soft_wrap=True)
-        elif one.status == "todo" and one.unread:
-            console.print(Text(f"  {one.headline}\n"), soft_wrap=True)
+        elif check.status == "todo" and check.unread:
+            console.print(Text(f"  {check.headline}\n"), soft_wrap=True)
     if len(checked) > 1:
-        passed = sum(one.status == "pass" for one in checked)
-        score, points = sum(one.score for one in checked), sum(one.points for one in checked)
+        passed = sum(check.status == "pass" for check in checked)
+        score, points = sum(check.score for check in checked), sum(check.points for check in checked)
         console.print(f"{passed} of {len(checked)} checks pass · {score:g} / {points:g} points")
     for step in filter(None, steps):
         console.print(step, soft_wrap=True)
@@ -188,18 +188,18 @@ def print_carried(carried: Sequence["Carried"], workspace: Path) -> None:
     console = console_for()
     if not carried:
         console.print("Nothing to update: your lessons are the course's.")
-    for one in carried:
-        if one.problem:
-            console.print(Text.assemble(("✗ ", COLOUR["fail"]), (one.lesson, "bold"), f": left as it is. {one.problem}"))
+    for change in carried:
+        if change.problem:
+            console.print(Text.assemble(("✗ ", COLOUR["fail"]), (change.lesson, "bold"), f": left as it is. {change.problem}"))
             continue
-        said = f": {len(one.kept)} answers and {one.own} cells of your own carried over"
-        console.print(Text.assemble(("✓ ", COLOUR["pass"]), (one.lesson, "bold"), said))
-        for name, home in one.moved.items():
+        said = f": {len(change.kept)} answers and {change.own} cells of your own carried over"
+        console.print(Text.assemble(("✓ ", COLOUR["pass"]), (change.lesson, "bold"), said))
+        for name, home in change.moved.items():
             console.print(Padding.indent(f"`{name}` is asked in {home} now; your answer is there", 4))
-        for note in one.notes:
+        for note in change.notes:
             console.print(Padding.indent(Text.assemble(("! ", COLOUR["part"]), note), 4))
-        if one.backup:
-            console.print(Padding.indent(f"before: {one.backup.relative_to(workspace)}", 4), soft_wrap=True)
+        if change.backup:
+            console.print(Padding.indent(f"before: {change.backup.relative_to(workspace)}", 4), soft_wrap=True)
     if carried:
         console.print("Open notebooks: File > Reload Notebook from Disk. Then `attn check` tells what still passes.")
 

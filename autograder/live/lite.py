@@ -35,16 +35,16 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
             "Install them: pip install 'attention-course[lite]'"
         )
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
-    found = pyodide.find(pyodide_folder)
+    runtime = pyodide.find(pyodide_folder)
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         for lesson in live:
             _put_notebook(lesson, home / "contents" / lesson.name)
         wheels = [packing.course_wheel(live, home / "wheels"), *packing.dependency_wheels(live, home / "wheels")]
         wheels += [packing.repacked(name, home / "wheels") for name in BESIDE_KERNEL]
-        if found:
-            pyodide.copy(found, home / "static" / "pyodide", (*packing.IN_PYODIDE, *KERNEL))
-        (home / "jupyter-lite.json").write_text(json.dumps(_settings(own_pyodide=found is not None)), encoding="utf-8")
+        if runtime:
+            pyodide.copy(runtime, home / "static" / "pyodide", (*packing.IN_PYODIDE, *KERNEL))
+        (home / "jupyter-lite.json").write_text(json.dumps(_settings(own_pyodide=runtime is not None)), encoding="utf-8")
         command = [sys.executable, "-m", "jupyterlite_core", "build", "--lite-dir", str(home), "--output-dir", str(home / "site")]
         command += ["--contents", str(home / "contents"), *(part for path in wheels for part in ("--piplite-wheels", str(path)))]
         # other extensions in this environment, such as nbgrader's, need a JupyterLab with a server

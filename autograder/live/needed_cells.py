@@ -69,18 +69,18 @@ def _chosen(pieces: Sequence[Piece], own: Piece) -> list[tuple[str, str]]:
 
 def _pieces(cells: Sequence[Mapping[str, Any]], last: str, answers: Mapping[str, str], *, figures: bool = False) -> list[Piece]:
     """Return the pieces of all cells down to the one called `last`, which is included only if it is an answer cell."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for cell in cells:
         if cell["cell_type"] != "code" or (FIGURE in cell["metadata"].get("tags", ()) and not figures):
             continue
         grader = cell["metadata"].get("nbgrader", {})
         name, source = name_of(cell), "".join(cell["source"])
         if grader.get("solution"):
-            found.append(_piece(name, answers.get(name, source)))
+            pieces.append(_piece(name, answers.get(name, source)))
         elif name != last and not grader.get("grade"):
-            found += [_piece(name, text) for text in texts_of(source, statements(source))]
+            pieces += [_piece(name, text) for text in texts_of(source, statements(source))]
         if name == last:
-            return found
+            return pieces
     raise KeyError(last)
 
 

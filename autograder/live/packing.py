@@ -73,14 +73,14 @@ def distributions(lessons: Sequence[Lesson], *, data: bool = False) -> list[str]
     wanted = {*_top_level(lessons), *engine} | (set(settings().requires) if data else set())
     homes = metadata.packages_distributions()
     left = sorted(homes[name][0] for name in wanted - known if name in homes)
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     while left:
         name = left.pop(0)
-        if name not in found:
-            found[name] = None
+        if name not in names:
+            names[name] = None
             named = (re.match(r"[\w.-]+", line) for line in _requirements(name))
             left += [match[0] for match in named if match and match[0] not in IN_PYODIDE]
-    return list(found)
+    return list(names)
 
 
 def _requirements(name: str) -> list[str]:
@@ -101,7 +101,7 @@ def write_zip(files: Files, target: Path) -> Path:
 def write_wheel(name: str, version: str, requires: Sequence[str], files: Files, folder: Path, *, entry_points: str = "") -> Path:
     """Write a wheel of pure Python with `files`, installable by pip and micropip, and return it."""
     stem = f"{name.replace('-', '_')}-{version}"
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in requires)]
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {line}" for line in requires)]
     inside = {
         **files,
         f"{stem}.dist-info/METADATA": "\n".join([*lines, ""]).encode(),
@@ -134,9 +134,9 @@ def dependency_wheels(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
 
 def repacked(name: str, folder: Path) -> Path:
     """Write the wheel of a pure package again, from what is installed."""
-    found = metadata.distribution(name)
+    installed = metadata.distribution(name)
     files = {path: content for path, content in _installed(name) if ".dist-info/" not in path}
-    return write_wheel(found.name, found.version, _requirements(name), files, folder)
+    return write_wheel(installed.name, installed.version, _requirements(name), files, folder)
 
 
 def distribution_name() -> str:
@@ -150,11 +150,11 @@ def _top_level(lessons: Sequence[Lesson]) -> set[str]:
 
 def _imports(lessons: Sequence[Lesson]) -> list[str]:
     """Return the modules that the notebooks' cells import, that judge a design, and that hold the course's operators."""
-    found = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
+    imported = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
     packs = [path for lesson in lessons for path in released(lesson).glob("*.probes.npz")]
     records = [record for path in packs for record in pack_file.load(path).in_code.values()]
     named = {name for record in records for name in (record.behaviour.partition(":")[0], record.operators)}
-    return [*found, *sorted(named - {""})]
+    return [*imported, *sorted(named - {""})]
 
 
 def _given(lessons: Sequence[Lesson]) -> Files:
@@ -172,12 +172,12 @@ def _engine() -> Files:
 
 def _installed(name: str) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an installed pure distribution, by path in `site-packages`. Raises CourseError if it is not pure."""
-    found = metadata.distribution(name)
-    if "Root-Is-Purelib: true" not in (found.read_text("WHEEL") or ""):
+    installed = metadata.distribution(name)
+    if "Root-Is-Purelib: true" not in (installed.read_text("WHEEL") or ""):
         raise CourseError(f"expected {name} to be pure Python, but it has compiled parts: a browser can't use this machine's.")
-    for path in found.files or ():
+    for path in installed.files or ():
         if ".." not in path.parts and path.suffix != ".pyc" and path.name not in ("RECORD", "INSTALLER", "REQUESTED"):
-            yield path.as_posix(), Path(str(found.locate_file(path))).read_bytes()
+            yield path.as_posix(), Path(str(installed.locate_file(path))).read_bytes()
 
 
 def _digest(content: bytes) -> str:

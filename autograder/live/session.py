@@ -114,9 +114,9 @@ def _displayed(value: object) -> str:
     bundle = getattr(value, "_repr_mimebundle_", None)
     data: Mapping[str, str] = bundle() if bundle else {}
     for kind, method in (("text/html", "_repr_html_"), ("image/svg+xml", "_repr_svg_")):
-        made = data.get(kind) or (getattr(value, method)() if hasattr(value, method) else "")
-        if made:
-            return str(made)
+        markup = data.get(kind) or (getattr(value, method)() if hasattr(value, method) else "")
+        if markup:
+            return str(markup)
     return f"<pre>{html.escape(repr(value)[:MOST_PRINTED])}</pre>"
 
 
@@ -125,10 +125,10 @@ def _broken(
 ) -> Checked:
     """Say which cell failed, and at which line. `given` means that a reader ran the given cell `exercise`."""
     if isinstance(error, SyntaxError):
-        line, said = error.lineno or 0, f"{type(error).__name__}: {error.msg}"
+        line, message = error.lineno or 0, f"{type(error).__name__}: {error.msg}"
     else:
         lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == f"<{name}>"]
-        line, said = (lines[-1] if lines else 0), f"{type(error).__name__}: {error}"
+        line, message = (lines[-1] if lines else 0), f"{type(error).__name__}: {error}"
     where = fact("live.line", line=line) if line else ""
     if given and isinstance(error, NotImplementedError):  # an answer above is still blank
         blank = traceback.extract_tb(error.__traceback__)[-1].filename.strip("<>")
@@ -140,8 +140,8 @@ def _broken(
     else:
         stopped = fact("live.above", name=name, where=where, needs=exercise)
     if isinstance(error, NameError) and len(error.name or "") == 1 and exercise.startswith("predict"):
-        said += f"\n{say(fact('live.quotes', letter=error.name))}"
-    return _say(say(stopped), printed, detail=said, needs=needs)
+        message += f"\n{say(fact('live.quotes', letter=error.name))}"
+    return _say(say(stopped), printed, detail=message, needs=needs)
 
 
 def _say(headline: str, printed: io.StringIO, *, detail: str = "", needs: str = "") -> Checked:

@@ -34,9 +34,9 @@ def build(
     and Binder, `address` the one where the site will be published, and `lite` the site's folder with its JupyterLite twin.
     """
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
-    found = pyodide.find(pyodide_folder)
+    runtime_folder = pyodide.find(pyodide_folder)
     guide = "learning" in site_docs.pages(course_root().parent / "docs")
-    runtime = f"{FILES}/pyodide/" if found else pyodide.CDN
+    runtime = f"{FILES}/pyodide/" if runtime_folder else pyodide.CDN
     names = frozenset(lesson.name for lesson in live)
     with tempfile.TemporaryDirectory() as scratch:
         static = Path(scratch)
@@ -61,8 +61,8 @@ def build(
     packing.write_zip({path: everything[path] for path in everything.keys() - engine.keys()}, files / DATA)
     for lesson in live:
         shutil.copytree(packing.released(lesson), files / "lessons" / lesson.name)
-    if found:
-        pyodide.copy(found, files / "pyodide", packing.IN_PYODIDE)
+    if runtime_folder:
+        pyodide.copy(runtime_folder, files / "pyodide", packing.IN_PYODIDE)
     door = front_door.find()
     if door is None:
         return written

@@ -50,13 +50,13 @@ def files(target: Path) -> dict[str, Path]:
         return {target.stem: target}
     if not target.is_dir():
         raise CourseError(f"expected a Python file with your cache, or a folder of them, found no {target}.")
-    found = {path.stem: path for path in sorted(target.glob("*.py"))}
+    submissions = {path.stem: path for path in sorted(target.glob("*.py"))}
     for folder in sorted(path for path in target.iterdir() if path.is_dir()):
         inside = sorted(folder.glob("*.py"))
-        found |= {folder.name if len(inside) == 1 else f"{folder.name}/{path.stem}": path for path in inside}
-    if not found:
+        submissions |= {folder.name if len(inside) == 1 else f"{folder.name}/{path.stem}": path for path in inside}
+    if not submissions:
         raise CourseError(f"expected Python files in {target} or in its folders, found none.")
-    return found
+    return submissions
 
 
 def run(found: dict[str, Path], board: Path, *, seed: int = 0, unsafe: bool = False, say: Say = print) -> list[dict[str, Any]]:
@@ -95,22 +95,21 @@ def answer(sandbox: Sandbox, source: str, prelude: str, question: str, given: di
         for cell, output in zip(("the file", "a class Cache"), submission.outputs, strict=True):
             if output.status != "ok":
                 return {"refused": _why(cell, output.status, output.outputs)}
-        (seen,) = submission.observe(question, [Probe(encode(given))], seconds, REPLY_BYTES)
-    if seen.failure is not None:
-        what = {"timeout": f"takes longer than {seconds:g} s", "crashed": "ends the process"}.get(seen.failure.kind)
-        large = (
-            "returns too much" if seen.failure.type == "OutputTooLarge" else f"fails ({seen.failure.type or seen.failure.kind})"
-        )
-        return {"refused": f"`{question.removeprefix('capstone_')}` {what or large}."}
-    return None if seen.value is None else decode(seen.value)
+        (observed,) = submission.observe(question, [Probe(encode(given))], seconds, REPLY_BYTES)
+    if observed.failure is not None:
+        kind, error = observed.failure.kind, observed.failure.type
+        what = {"timeout": f"takes longer than {seconds:g} s", "crashed": "ends the process"}.get(kind)
+        what = what or ("returns too much" if error == "OutputTooLarge" else f"fails ({error or kind})")
+        return {"refused": f"`{question.removeprefix('capstone_')}` {what}."}
+    return None if observed.value is None else decode(observed.value)
 
 
 def _why(what: str, status: str, outputs: Sequence[dict[str, Any]]) -> str:
     if status == "timeout":
         return f"{what} takes too long to run."
     error = next((output for output in outputs if output["output_type"] == "error"), None)
-    said = f"{error['ename']}: {error['evalue']}"[:300] if error else status
-    return f"expected {what} that runs, got {said}."
+    reason = f"{error['ename']}: {error['evalue']}"[:300] if error else status
+    return f"expected {what} that runs, got {reason}."
 
 
 def _kept(board: Path) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def kernel() -> Finding:
     from jupyter_client.manager import start_new_kernel
 
     fix = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
-    seen: list[str] = []
+    texts: list[str] = []
     try:
         # not in the current folder, whose files it might import
         manager, client = start_new_kernel(KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL, cwd=sys.prefix)
@@ -99,16 +99,16 @@ def kernel() -> Finding:
         client.execute_interactive(
             "import sys, autograder; print(sys.prefix)",
             timeout=KERNEL_S,
-            output_hook=lambda message: seen.append(message["content"].get("text") or message["content"].get("evalue", "")),
+            output_hook=lambda message: texts.append(message["content"].get("text") or message["content"].get("evalue", "")),
         )
     except TimeoutError:
-        seen.append("no answer")
+        texts.append("no answer")
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-    said = "".join(seen).strip()
-    if said != sys.prefix:
-        return Finding("kernel", "fail", f"`python3` runs elsewhere than in {sys.prefix}: {said}", fix)
+    printed = "".join(texts).strip()
+    if printed != sys.prefix:
+        return Finding("kernel", "fail", f"`python3` runs elsewhere than in {sys.prefix}: {printed}", fix)
     return Finding("kernel", "pass", "`python3` starts and finds the course")
 
 
@@ -123,14 +123,14 @@ def device(wanted: str | None) -> Finding:
             said = f"ATTN_DEVICE={wanted} does not work: {str(error).splitlines()[0]}"
             return Finding("device", "fail", said, "unset ATTN_DEVICE, or set it to cpu")
         return Finding("device", "pass", f"{wanted} (ATTN_DEVICE)")
-    found = f"cpu, {os.cpu_count()} cores; every lesson runs on it"
+    name = f"cpu, {os.cpu_count()} cores; every lesson runs on it"
     if torch.cuda.is_available():
-        found = f"cuda: {torch.cuda.get_device_name()}"
+        name = f"cuda: {torch.cuda.get_device_name()}"
     elif torch.backends.mps.is_available():
-        found = "mps"
+        name = "mps"
     build = torch_build.choose(platform.system(), gpu=bool(torch.version.cuda))
     size = f"{build.megabytes / 1000:.1f} GB" if build.megabytes >= 1000 else f"{build.megabytes} MB"
-    return Finding("device", "pass", f"{found} (PyTorch's build for {build.kind}, about {size} to download)")
+    return Finding("device", "pass", f"{name} (PyTorch's build for {build.kind}, about {size} to download)")
 
 
 def model(installed: Mapping[str, str]) -> Finding:
@@ -169,15 +169,15 @@ def sandbox() -> Finding:
     from autograder.sandbox.tiers import choose_tier, try_tier
 
     try:
-        found = choose_tier()
-        if found == "landlock":
-            lost = "a namespace for each worker" if not try_tier(found).shared else _SHARED
+        tier = choose_tier()
+        if tier == "landlock":
+            lost = "a namespace for each worker" if not try_tier(tier).shared else _SHARED
             said = f"landlock, bubblewrap is missing. Lost for `attn grade`: {lost}"
             return Finding("sandbox", "part", said, "apt install bubblewrap")
-        if try_tier(found).shared:
-            said = f"{found}. Lost for `attn grade`: a limit on the number of files, for which it may mount nothing here"
+        if try_tier(tier).shared:
+            said = f"{tier}. Lost for `attn grade`: a limit on the number of files, for which it may mount nothing here"
             return Finding("sandbox", "part", said, "see the AppArmor profile of bwrap, or read SECURITY.md")
-        return Finding("sandbox", "pass", found)
+        return Finding("sandbox", "pass", tier)
     except (SandboxUnavailable, OSError) as error:
         why = next((line.strip() for line in str(error).splitlines()[1:]), str(error))
         return Finding("sandbox", "part", f"{why}. Lost: `attn grade`; learning needs none", "on Linux: apt install bubblewrap")
@@ -198,7 +198,7 @@ def _required(extras: set[str]) -> dict[str, str]:
         lines = metadata.requires(_distribution()) or []
     except metadata.PackageNotFoundError:
         return {_distribution(): "0"} if "" in extras else {}
-    found, taken = {}, set[str]()
+    lowest, taken = {}, set[str]()
     while extras - taken:  # an extra may include the course's other extras: `attention-course[book]`
         wanted = extras - taken
         taken |= wanted
@@ -209,18 +209,19 @@ def _required(extras: set[str]) -> dict[str, str]:
             if _plain(match[1]) == _plain(_distribution()):
                 extras = extras | set(re.split(r"\s*,\s*", match[2] or ""))
             else:
-                found[_plain(match[1])] = match[3] or "0"
-    return found
+                lowest[_plain(match[1])] = match[3] or "0"
+    return lowest
 
 
 def _distribution() -> str:
     """Return the name of the distribution that this package came with."""
-    found = next(iter(metadata.entry_points(group="console_scripts", name="attn")), None)
-    return found.dist.name if found is not None and found.dist is not None else "autograder"
+    script = next(iter(metadata.entry_points(group="console_scripts", name="attn")), None)
+    return script.dist.name if script is not None and script.dist is not None else "autograder"
 
 
 def _installed() -> dict[str, str]:
-    return {_plain(found.metadata["Name"]): found.version for found in metadata.distributions() if found.metadata["Name"]}
+    named = [(installed.metadata["Name"], installed.version) for installed in metadata.distributions()]
+    return {_plain(name): version for name, version in named if name}
 
 
 def _plain(name: str) -> str:

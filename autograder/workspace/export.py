@@ -96,12 +96,12 @@ def _problem(source: str, name: str) -> str:
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         return f"its cell is not valid Python: {getattr(error, 'msg', error)}" + (f" (line {line})" if line else "")
-    made = [node for node in tree.body if name in _defined(node)]
-    if not made:
+    definitions = [node for node in tree.body if name in _defined(node)]
+    if not definitions:
         return f"its cell does not define {name}"
     # as released: ClearSolutions leaves `raise NotImplementedError(…)` in place of the solution
-    unwritten = [node for node in ast.walk(made[-1]) if isinstance(node, ast.Raise) and "NotImplementedError" in ast.dump(node)]
-    return UNWRITTEN if unwritten else ""
+    raised = [ast.dump(node) for node in ast.walk(definitions[-1]) if isinstance(node, ast.Raise)]
+    return UNWRITTEN if any("NotImplementedError" in error for error in raised) else ""
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,15 @@ def _definitions(cell: Cell, *, own: bool) -> list[_Definition]:
         body = ast.parse(cell.source).body
     except (SyntaxError, ValueError, RecursionError):  # a magic, or an unfinished cell: nothing to take from it
         return []
-    found = []
+    definitions = []
     for node in body:
         if names := _defined(node):
             first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
             source = "\n".join(cell.source.splitlines()[first - 1 : node.end_lineno])
             if node.col_offset > 0 or ";" in source:
                 source = ast.unparse(node)
-            found.append(_Definition(frozenset(names), frozenset(scopes(source)[1]), source, own))
-    return found
+            definitions.append(_Definition(frozenset(names), frozenset(scopes(source)[1]), source, own))
+    return definitions
 
 
 def _needed(definitions: list[_Definition]) -> str:
@@ -182,16 +182,16 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
         folder = workspace.locate(None)
     except CourseError:
         return Brought(["No workspace here (`attn lab` makes one), so the given code is used."], {})
-    lines, found = [], {}
+    lines, answers = [], {}
     width = max(len(name.partition(".")[2]) for name in wanted)
     for dotted in wanted:
         slug, _, name = dotted.partition(".")
         lesson, record = _asked_in(folder, workspace.find(folder, slug), name)
         answer, line = _own(folder, lesson, record, even_wrong=even_wrong)
         if answer is not None:
-            found[name] = answer
+            answers[name] = answer
         lines.append(f"{name:{width}}  {line}")
-    return Brought(lines, found)
+    return Brought(lines, answers)
 
 
 def _asked_in(folder: Path, lesson: str, name: str) -> tuple[str, ExerciseRecord]:
@@ -228,8 +228,8 @@ def _own(folder: Path, lesson: str, record: ExerciseRecord, *, even_wrong: bool)
     result = check_answer(record, answer)
     if result.passed:
         return answer, f"yours, and it passes its check of lesson {slug}"
-    said = result.diagnosis
-    known = f"you {clause(said.known[0])}" if said and said.certain and said.known else "run that check again"
+    diagnosis = result.diagnosis
+    known = f"you {clause(diagnosis.known[0])}" if diagnosis and diagnosis.certain and diagnosis.known else "run that check again"
     if even_wrong:
         return answer, f"yours, though it fails its check: {known}"
     return None, f"yours fails its check: {known}; {given}"

@@ -91,10 +91,10 @@ def _copy_files(source: Path, target: Path) -> None:
 def released() -> dict[str, Path]:
     """Return the course's released lessons in order, each with its folder. Raises CourseError if there are none."""
     root = learners_course()
-    found = lesson_names.folders(root / "release")
-    if not found:
+    folders = lesson_names.folders(root / "release")
+    if not folders:
         raise CourseError(f"expected released lessons in {root / 'release'}, found none. Run `attn build`.")
-    return {folder.name: folder for folder in found}
+    return {folder.name: folder for folder in folders}
 
 
 def pages() -> dict[str, Path]:
@@ -110,9 +110,9 @@ def outdated(workspace: Path) -> list[str]:
     return [lesson for lesson, folder in released().items() if not _same(folder, release(workspace, lesson).parent)]
 
 
-def _same(one: Path, two: Path) -> bool:
-    files = [path.name for path in one.iterdir()]
-    return filecmp.cmpfiles(one, two, files, shallow=False)[1:] == ([], [])
+def _same(folder: Path, other: Path) -> bool:
+    files = [path.name for path in folder.iterdir()]
+    return filecmp.cmpfiles(folder, other, files, shallow=False)[1:] == ([], [])
 
 
 def names(workspace: Path) -> list[str]:
@@ -189,8 +189,8 @@ def backup(workspace: Path, lesson: str) -> Path:
 def find(workspace: Path, word: str) -> str:
     """Return the lesson in the workspace with this label ("03b"), slug or full name. Raises CourseError if there is none."""
     every = names(workspace)
-    if found := [name for name in every if _names(word, name)]:
-        return found[0]
+    if named := [name for name in every if _names(word, name)]:
+        return named[0]
     raise CourseError(f"expected a lesson, got {word!r}.{did_you_mean(word, every)}")
 
 

@@ -72,7 +72,7 @@ def _running(workspace: Path) -> dict[str, Any] | None:
     from jupyter_server.serverapp import list_running_servers
 
     servers: list[dict[str, Any]] = list(list_running_servers())
-    return next((one for one in servers if Path(one.get("root_dir", "")).resolve() == workspace.resolve()), None)
+    return next((server for server in servers if Path(server.get("root_dir", "")).resolve() == workspace.resolve()), None)
 
 
 def lab_environment(workspace: Path) -> dict[str, str]:
@@ -87,10 +87,10 @@ def lab_environment(workspace: Path) -> dict[str, str]:
         shell = {"ServerApp": {"terminado_settings": {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}}}
         (folder / "jupyter_server_config.json").write_text(json.dumps(shell), encoding="utf-8")
     # a terminal, or `!attn` in a cell, finds this environment's commands even if it isn't activated
-    found = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}
+    variables = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])}
     for name, own in (("JUPYTER_CONFIG_PATH", folder), ("JUPYTER_PATH", BUTTONS)):
-        found[name] = os.pathsep.join(filter(None, [os.environ.get(name), str(own)]))
-    return {**os.environ, **found, **kernel_environment()}
+        variables[name] = os.pathsep.join(filter(None, [os.environ.get(name), str(own)]))
+    return {**os.environ, **variables, **kernel_environment()}
 
 
 def kernel_environment() -> dict[str, str]:

@@ -110,8 +110,8 @@ def next_hint(workspace: Path, lesson: str, exercise: str) -> int:
 def last_hint(workspace: Path, lesson: str, exercise: str) -> int:
     """Return how many hints of this exercise have been shown."""
     with _opened(workspace) as db:
-        found = db.execute("select level from hints where lesson = ? and exercise = ?", (lesson, exercise)).fetchone()
-    return int(found[0]) if found else 0
+        row = db.execute("select level from hints where lesson = ? and exercise = ?", (lesson, exercise)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def looked_up(workspace: Path, lesson: str, exercise: str) -> None:
@@ -135,8 +135,8 @@ def _opened(workspace: Path) -> Iterator[sqlite3.Connection]:
         with closing(_connect(workspace)) as db, db:
             yield db
     except sqlite3.Error as error:
-        said = next((what for sign, what in _WHAT_NEXT.items() if sign in str(error)), _WHAT_NEXT["damaged"])
-        raise CourseError(f"expected a database of progress at {database(workspace)}, got: {error}.\n{said}") from None
+        advice = next((what for sign, what in _WHAT_NEXT.items() if sign in str(error)), _WHAT_NEXT["damaged"])
+        raise CourseError(f"expected a database of progress at {database(workspace)}, got: {error}.\n{advice}") from None
 
 
 def _connect(workspace: Path) -> sqlite3.Connection:

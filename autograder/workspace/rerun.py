@@ -89,7 +89,7 @@ def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[
     _every_package(lesson, notebook)
     answers = {grade_id(cell): cell for cell in reversed(kept) if grade_id(cell)}
     verdicts = [_verdict(lesson, record, checks[name], trouble) for name, record in records.items()]
-    return [dataclasses.replace(one, stopped=_error(answers.get(one.exercise))) for one in verdicts]
+    return [dataclasses.replace(verdict, stopped=_error(answers.get(verdict.exercise))) for verdict in verdicts]
 
 
 def _every_package(lesson: str, notebook: Any) -> None:
@@ -164,8 +164,8 @@ def _verdict(lesson: str, record: AnyRecord, cell: Any, trouble: str) -> Checked
     for output in cell.outputs:
         if output.output_type == "display_data" and _MIME in output.data:
             return Checked(lesson, record.id, **output.data[_MIME])
-    said = fact("rerun.stopped", reason=_error(cell) or trouble or fact("rerun.no_verdict"))
-    headline, advice = say(said), next_step(said)
+    reason = fact("rerun.stopped", reason=_error(cell) or trouble or fact("rerun.no_verdict"))
+    headline, advice = say(reason), next_step(reason)
     text = f"{SYMBOL['fail']} {record.title} · not checked · 0 / {record.points:g}\n  {headline}\n  {advice}"
     return Checked(lesson, record.id, "fail", 0.0, record.points, headline, advice, None, text)
 
@@ -173,8 +173,8 @@ def _verdict(lesson: str, record: AnyRecord, cell: Any, trouble: str) -> Checked
 def _error(cell: Any) -> str:
     """Return the error that ended the cell on one line: its type and the beginning of its message."""
     outputs = [] if cell is None else cell.outputs
-    said = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
-    said = " ".join(said.split())
-    said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID]} …"
-    said = said.replace("_IncompleteInputError:", "SyntaxError:")  # how IPython shows errors of Python 3.13's parser
-    return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", said)  # IPython numbers cells like files
+    message = next((f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"), "")
+    message = " ".join(message.split())
+    message = message if len(message) <= MOST_SAID else f"{message[:MOST_SAID]} …"
+    message = message.replace("_IncompleteInputError:", "SyntaxError:")  # how IPython shows errors of Python 3.13's parser
+    return re.sub(r" \(\d+\.py, line (\d+)\)$", r" (line \1)", message)  # IPython numbers cells like files

@@ -154,5 +154,5 @@ def _answers(home: Path, lesson: str) -> Iterator[tuple[Any, str]]:
         if is_answer(cell):
             yield cell, heading
         elif cell.cell_type == "markdown":
-            found = re.findall(r"^#+ +(.+?)\s*$", cell.source, re.MULTILINE)
-            heading = re.sub(r"[`*]", "", found[-1]) if found else heading
+            headings = re.findall(r"^#+ +(.+?)\s*$", cell.source, re.MULTILINE)
+            heading = re.sub(r"[`*]", "", headings[-1]) if headings else heading

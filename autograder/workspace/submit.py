@@ -102,7 +102,8 @@ def _no_choice(folder: Path, lesson: str, cells: list[rebuild_submission.Cell]) 
     """Return the predictions that no check accepts, because their text is none of the choices."""
     records = workspace.load_pack(folder, lesson).exercises
     sources = {cell.grade_id: cell.source for cell in reversed(cells) if cell.grade_id in records}
-    return {name for name, source in sources.items() if isinstance(made := records[name], Prediction) and _refused(source, made)}
+    asked = [(name, source, records[name]) for name, source in sources.items()]
+    return {name for name, source, record in asked if isinstance(record, Prediction) and _refused(source, record)}
 
 
 def _refused(source: str, prediction: Prediction) -> bool:

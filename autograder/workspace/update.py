@@ -62,12 +62,12 @@ def update(folder: Path) -> list[Carried]:
 
 def _homes() -> dict[str, list[str]]:
     """Return the lessons that ask each answer cell of the course, by the cell's name."""
-    found: dict[str, list[str]] = {}
+    homes: dict[str, list[str]] = {}
     for lesson, folder in workspace.released().items():
         for cell in workspace.load(folder / f"{lesson}.ipynb").cells:
             if is_answer(cell):
-                found.setdefault(str(grade_id(cell)), []).append(lesson)
-    return found
+                homes.setdefault(str(grade_id(cell)), []).append(lesson)
+    return homes
 
 
 def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[Carried, dict[str, str]]:
@@ -84,7 +84,7 @@ def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[
     leaving = {name: _nearest(lesson, homes[name]) for name in asked - still if name in homes}
     if _version(mine) == _version(new) != _version(old):  # an earlier update was interrupted after writing the notebook
         return Carried(lesson), leaving
-    made, carried = merge(old, new, mine)
+    merged, carried = merge(old, new, mine)
     carried.lesson, carried.backup = lesson, workspace.backup(folder, lesson)
     _keep_in_a_file(folder, lesson, {name: text for name, text in carried.left.items() if name in gone})
     for name in carried.left:
@@ -92,7 +92,7 @@ def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[
             also = f", and in {KEPT}" if name in gone else ""
             says = f"`{name}` is asked no more, or asked otherwise: what you wrote stays as a cell of your own{also}"
             carried.notes.append(says)
-    workspace.save(made, target)
+    workspace.save(merged, target)
     return carried, leaving
 
 
@@ -157,20 +157,20 @@ def _version(notebook: Any) -> Any:
 
 def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
     """Return the release `fresh` with what the learner did in `mine` since the release `base`, and what was carried."""
-    made, carried = copy.deepcopy(fresh), Carried("")
+    merged, carried = copy.deepcopy(fresh), Carried("")
     old = {grade_id(cell): cell for cell in base.cells if grade_id(cell)}
     untouched = {cell.source for cell in (*base.cells, *fresh.cells) if grade_id(cell) is None}
     before = {cell.id: cell.source for cell in base.cells if grade_id(cell) is None}
-    named = {grade_id(cell): index for index, cell in enumerate(made.cells) if grade_id(cell)}
-    texts = {cell.source: index for index, cell in enumerate(made.cells) if grade_id(cell) is None}
+    named = {grade_id(cell): index for index, cell in enumerate(merged.cells) if grade_id(cell)}
+    texts = {cell.source: index for index, cell in enumerate(merged.cells) if grade_id(cell) is None}
     own: dict[int, list[Any]] = {}
     at, filled = -1, set()
     for cell in mine.cells:
         name = grade_id(cell)
         at = named.get(name, at) if name else texts.get(cell.source, at)
-        if name in named and name not in filled and _same_kind(made.cells[named[name]], cell):
+        if name in named and name not in filled and _same_kind(merged.cells[named[name]], cell):
             filled.add(name)
-            _fill(made.cells[named[name]], cell, old.get(name), carried)
+            _fill(merged.cells[named[name]], cell, old.get(name), carried)
         elif name in old and (cell.source == old[name].source or not is_answer(old[name])):
             if cell.source != old[name].source:
                 carried.notes.append(f"the locked cell `{name}` is gone from the course; your edit of it is in the backup")
@@ -178,17 +178,17 @@ def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
             pass  # the course's own text, in the old or the new wording
         elif name is None and before.get(cell.id) in texts:
             at = texts[before[cell.id]]
-            _write(made.cells[at], cell)
+            _write(merged.cells[at], cell)
             carried.own += 1
         elif cell.source.strip():
             own.setdefault(at, []).append(cell)
             carried.own += 1
             if name:
                 carried.left[name] = cell.source
-    made.cells = _with_own(made.cells, own)
+    merged.cells = _with_own(merged.cells, own)
     if "kernelspec" in mine.metadata:
-        made.metadata["kernelspec"] = mine.metadata["kernelspec"]
-    return made, carried
+        merged.metadata["kernelspec"] = mine.metadata["kernelspec"]
+    return merged, carried
 
 
 def _same_kind(released: Any, cell: Any) -> bool:

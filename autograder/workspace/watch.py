@@ -92,7 +92,7 @@ def saves(folder: Path, lessons: list[str], *, poll_s: float = POLL_S) -> Iterat
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -119,7 +119,7 @@ def _failing_below(namespace: Mapping[str, Any], result: Result, answer: Any) ->
     exercise = result.exercise.id
     known = result.diagnosis is not None and result.diagnosis.known
     at_the_edge = not known and all(case.edge > 0 for case in result.cases if not case.passed)
-    functions = {name: record for found in _packs() if exercise in found.exercises for name, record in found.in_code.items()}
+    functions = {name: record for pack in _packs() if exercise in pack.exercises for name, record in pack.in_code.items()}
     for name in leans_on(answer, namespace, functions, own=exercise):
         other = check_answer(functions[name], namespace[name], repair=False)
         core = not other.cases or any(not case.edge and not case.passed for case in other.cases)
@@ -163,25 +163,25 @@ def find_record(exercise: str, call: str = "check", what: str = "a check") -> An
     it needs.
     """
     packs = _packs()
-    for found in packs:
-        if exercise in found.exercises:
-            return found.exercises[exercise]
+    for pack in packs:
+        if exercise in pack.exercises:
+            return pack.exercises[exercise]
     if not packs:
         raise CourseError(
             f"{call}({exercise!r}): expected a file *{pack_file.SUFFIX} beside the notebook ({Path.cwd()}), found none.\n"
             "Open the notebook from its lesson's folder (`attn lab`), or install the course's package, which holds all of them."
         )
     if not _in_workspace():
-        for found in map(pack_file.load, _released_packs()):
-            if exercise in found.exercises:
-                return found.exercises[exercise]
+        for pack in map(pack_file.load, _released_packs()):
+            if exercise in pack.exercises:
+                return pack.exercises[exercise]
     else:
         from autograder.workspace.folder import say_if_in_words
 
         say_if_in_words(Path.cwd().parent, Path.cwd().name, exercise)
-    names = [name for found in packs for name in found.exercises]
-    said = f"{call}({exercise!r}): expected an exercise of this lesson that has {what} (a question in words has none)."
-    raise CourseError(said + did_you_mean(exercise, names))
+    names = [name for pack in packs for name in pack.exercises]
+    expected = f"{call}({exercise!r}): expected an exercise of this lesson that has {what} (a question in words has none)."
+    raise CourseError(expected + did_you_mean(exercise, names))
 
 
 def _packs() -> list[pack_file.Pack]:

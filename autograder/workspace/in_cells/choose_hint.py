@@ -24,9 +24,9 @@ class Hint:
 def hint(folder: Path, lesson: str, exercise: str, *, again: bool = False) -> Hint:
     """Return the next hint of an exercise, or the last one shown with `again`. After the last, that one again, not fresh."""
     hints = hints_of(workspace.load_pack(folder, lesson).exercises[exercise])
-    seen = progress.last_hint(folder, lesson, exercise)
-    fresh = seen < len(hints) and not (again and seen)
-    return _hint(lesson, exercise, hints, progress.next_hint(folder, lesson, exercise) if fresh else seen, fresh)
+    shown = progress.last_hint(folder, lesson, exercise)
+    fresh = shown < len(hints) and not (again and shown)
+    return _hint(lesson, exercise, hints, progress.next_hint(folder, lesson, exercise) if fresh else shown, fresh)
 
 
 _READ: dict[str, int] = {}
@@ -34,9 +34,9 @@ _READ: dict[str, int] = {}
 
 def hint_alone(exercise: str, hints: Sequence[str]) -> Hint:
     """Return the next of `hints` outside a workspace. The kernel remembers how many were read, as long as it runs."""
-    seen = _READ.get(exercise, 0)
-    _READ[exercise] = min(seen + 1, len(hints))
-    return _hint("", exercise, hints, seen + 1, fresh=seen < len(hints))
+    shown = _READ.get(exercise, 0)
+    _READ[exercise] = min(shown + 1, len(hints))
+    return _hint("", exercise, hints, shown + 1, fresh=shown < len(hints))
 
 
 def _hint(lesson: str, exercise: str, hints: Sequence[str], level: int, fresh: bool) -> Hint:

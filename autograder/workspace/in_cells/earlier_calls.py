@@ -11,18 +11,18 @@ from typing import Any
 
 def leans_on(answer: Any, namespace: Mapping[str, Any], exercises: Collection[str], *, own: str = "") -> list[str]:
     """Return those of `exercises` (except `own`) that `answer` names, directly or through the learner's own helpers."""
-    found: list[str] = []
-    seen, waiting = {own}, [answer]
+    called: list[str] = []
+    visited, waiting = {own}, [answer]
     while waiting:
         for name in [name for code in codes(waiting.pop(0)) for name in _names(code)]:
-            if name in seen or name not in namespace:
+            if name in visited or name not in namespace:
                 continue
-            seen.add(name)
+            visited.add(name)
             if name in exercises:
-                found.append(name)
+                called.append(name)
             if any(True for _ in codes(namespace[name])):
                 waiting.append(namespace[name])
-    return found
+    return called
 
 
 def codes(value: Any) -> Iterator[CodeType]:

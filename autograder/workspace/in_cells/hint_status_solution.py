@@ -77,7 +77,7 @@ def status() -> Shown | Contents:
 
 def _linked_from_beside(row: LessonRow) -> LessonRow:
     """Return the row with links that work from another lesson's notebook."""
-    return replace(row, questions=tuple(replace(each, link=f"../{row.lesson}/{each.link}") for each in row.questions))
+    return replace(row, questions=tuple(replace(question, link=f"../{row.lesson}/{question.link}") for question in row.questions))
 
 
 def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Words":
@@ -91,8 +91,8 @@ def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Wor
     home, lesson = _here("solution")
     _known(home, lesson, exercise, written=True)
     calls = solutions.Calls(f"solution({exercise!r})", f'hint("{exercise}")', f'solution("{exercise}", sure=True)')
-    found = solutions.solution(home, lesson, exercise, sure=sure, calls=calls)
-    return Words(found.text) if found.words else Shown(found.text, f"<pre>{html.escape(found.text)}</pre>")
+    reference = solutions.solution(home, lesson, exercise, sure=sure, calls=calls)
+    return Words(reference.text) if reference.words else Shown(reference.text, f"<pre>{html.escape(reference.text)}</pre>")
 
 
 def _alone() -> bool:

@@ -68,7 +68,7 @@ class Contents:
         for row in self.rows:
             name = self._name(row)
             points = f"{row.score:g} of {row.points:g}"
-            words = f"{sum(one.answered for one in row.questions)} of {len(row.questions)}" if row.questions else ""
+            words = f"{sum(question.answered for question in row.questions)} of {len(row.questions)}" if row.questions else ""
             lines.append(f"| {name} | {self._state(row)} | {self._done(row)} of {len(row.exercises)} | {words} | {points} |")
         return "\n".join(lines)
 
@@ -83,12 +83,12 @@ class Contents:
         return (f"**{name}**" if any(other.workshop for other in self.rows) else name) + takes + needs + asks
 
     def _line(self, row: LessonRow) -> str:
-        said = f"{label_of(row.lesson)} {row.title}: {self._done(row)} of {len(row.exercises)} exercises"
-        said = ("  " if row.workshop else "") + said
+        line = f"{label_of(row.lesson)} {row.title}: {self._done(row)} of {len(row.exercises)} exercises"
+        line = ("  " if row.workshop else "") + line
         if noted := standing.remarks(row):
-            said += f" ({noted})"
+            line += f" ({noted})"
         words = panel.open_words(row.questions) if standing.begun(row) else ""
-        return f"{said} {self._state(row)}".rstrip() + (f"; {words}" if words else "")
+        return f"{line} {self._state(row)}".rstrip() + (f"; {words}" if words else "")
 
     @staticmethod
     def _done(row: LessonRow) -> int:
@@ -158,10 +158,10 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
         left = [name for name, passed in zip(ids[at:] + ids[:at], done[at:] + done[:at], strict=True) if not passed]
         if left:
             return (*steps, (f"next: `{left[0]}`", standing.link(home, lesson, left[0])))
-        if said := panel.open_words(row.questions):
+        if unanswered := panel.open_words(row.questions):
             steps += [
-                (f"{said} (once answered, save: Ctrl+S)", ""),
-                *((one.title, one.link) for one in row.questions if not one.answered),
+                (f"{unanswered} (once answered, save: Ctrl+S)", ""),
+                *((question.title, question.link) for question in row.questions if not question.answered),
             ]
         every = [("all lessons", "../index.ipynb")] if (home / "index.ipynb").exists() else []
         names = workspace.names(home)

@@ -46,9 +46,9 @@ def solution(home: Path, lesson: str, exercise: str, *, sure: bool, calls: Calls
     passed = entry is not None and entry.status == "pass"
     if not passed and isinstance(record, Prediction):
         raise CourseError(f"{calls.this}: your own prediction comes first. Any that you make passes its check.")
-    seen, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(hints_of(record)))
-    if not passed and (seen < given or not sure):
-        rest = f"`{calls.hint}` has {given - seen} more for you" if seen < given else "all hints are read"
+    shown, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(hints_of(record)))
+    if not passed and (shown < given or not sure):
+        rest = f"`{calls.hint}` has {given - shown} more for you" if shown < given else "all hints are read"
         raise CourseError(
             f"{calls.this}: your own answer comes first. {rest[0].upper()}{rest[1:]}; after the last one, "
             f"`{calls.sure}` shows the reference."
