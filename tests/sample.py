@@ -22,7 +22,7 @@ _PACKAGES = ("answers", "course")
 def lesson(name: str = LESSON) -> Lesson:
     """Return a lesson of the sample course. Its exercises can be read only while the course is in use."""
     label, _, slug = name.partition("_")
-    return Lesson(int(label), slug, ROOT / "lessons" / f"{name}.md")
+    return Lesson(int(label), "", slug, ROOT / "lessons" / f"{name}.md")
 
 
 @contextmanager

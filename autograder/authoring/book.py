@@ -83,6 +83,15 @@ def chapters() -> tuple[Lesson, ...]:
     return lessons() or tuple(lesson_at(folder / f"{folder.name}.ipynb") for folder in folders)
 
 
+def require(command: str, packages: Mapping[str, str], extra: str = "") -> None:
+    """Raise CourseError if one of `packages`, by module, is not installed. `extra` is what brings all of them."""
+    if missing := [package for module, package in packages.items() if importlib.util.find_spec(module) is None]:
+        raise CourseError(
+            f"{command}: expected the packages that make the site, found no {', '.join(missing)}.\n"
+            f"Install them: pip install {extra or ' '.join(missing)}"
+        )
+
+
 def build(
     lessons: Sequence[Lesson], folder: Path, additions: Additions = Additions(), *, repository: str = "", address: str = ""
 ) -> list[Path]:
@@ -92,12 +101,7 @@ def build(
     cards on other sites can show its picture. Raises CourseError for a lesson that was never built, or if the packages that
     make the site are missing.
     """
-    missing = [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        raise CourseError(
-            f"attn book: expected the packages that make the site, found no {', '.join(missing)}.\n"
-            "Install them: pip install " + " ".join(missing)
-        )
+    require("attn book", NEEDS)
     title = settings().title
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "source"
@@ -237,7 +241,7 @@ def _put_maths(writer: Any, node: Any, *, display: str) -> None:
 
 def _entry(lesson: Lesson, live: Collection[str] = ()) -> str:
     """Return the start page's entry for the lesson: a link, its minutes, whether it is one of `live`, and its question."""
-    path = course_root() / "release" / lesson.name / f"{lesson.name}.ipynb"
+    path = lesson.notebook_in(course_root() / "release")
     notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cells": [], "metadata": {}}
     stated = (_MINUTES.search("".join(cell["source"])) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
     minutes = next((f" · {match[1]} min" for match in stated if match), "")
@@ -279,13 +283,12 @@ def _workshops(lesson: Lesson, names: Sequence[str]) -> str:
 
 def _page(lesson: Lesson, additions: Additions) -> str:
     """Return the lesson as MyST text. Raises CourseError if it was never built."""
-    source = course_root() / "source" / lesson.name / f"{lesson.name}.ipynb"
-    shown = course_root() / _SHOWN / f"{lesson.name}.json"
-    if not source.exists() and shown.exists():
-        source = course_root() / "release" / lesson.name / source.name
+    folder, shown = course_root() / "source", course_root() / _SHOWN / f"{lesson.name}.json"
+    if not lesson.notebook_in(folder).exists() and shown.exists():
+        folder = course_root() / "release"
+    source, probes = lesson.notebook_in(folder), lesson.pack_in(folder)
     if not source.exists():
         raise CourseError(f"expected {source}, found none. Run `attn build {lesson.name}`.")
-    probes = source.parent / f"{lesson.slug}{pack_file.SUFFIX}"
     records = pack_file.load(probes).exercises if probes.exists() else {}
     text = source.read_text(encoding="utf-8")
     if shown.exists():

@@ -23,11 +23,12 @@ from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import LessonName
 from autograder.notebooks.roles import CHECK
-from autograder.packs import make_pack, pack_file
+from autograder.packs import pack_file
 
 if TYPE_CHECKING:
     from autograder.authoring.front_matter import FrontMatter
     from autograder.authoring.settings import Settings
+    from autograder.packs.make_pack import Naming
 
 FILE = "course.toml"
 MANY = 16  # most names listed in a message
@@ -48,33 +49,30 @@ class CourseError(Exception):
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """A notebook of the course: the core of chapter `number`, or one of its workshops if it has a letter `workshop`.
+class Lesson(LessonName):
+    """A notebook of the course, whose text is at `path`: the core of a chapter, or one of its workshops.
 
     `slug` is the file name everywhere, `name` the assignment (`01_soft_lookup`, `03b_two_matrices`), `label` its short name.
     """
 
-    number: int
-    slug: str
     path: Path
-    workshop: str = ""
-
-    @property
-    def label(self) -> str:
-        return f"{self.number:02d}{self.workshop}"
 
     @property
     def name(self) -> str:
-        return f"{self.label}_{self.slug}"
+        return str(self)
 
     @property
     def shown_path(self) -> str:
         """The path of its text as messages name it: see `shown`."""
         return shown(self.path)
 
-    @property
-    def parts(self) -> LessonName:
-        return LessonName(self.number, self.workshop, self.slug)
+    def notebook_in(self, folder: Path) -> Path:
+        """Return the path of its notebook below `folder`, such as the course's `source` or `release`."""
+        return folder / self.name / f"{self.name}.ipynb"
+
+    def pack_in(self, folder: Path) -> Path:
+        """Return the path of its pack below `folder`."""
+        return folder / self.name / f"{self.slug}{pack_file.SUFFIX}"
 
     @property
     def title(self) -> str:
@@ -104,10 +102,10 @@ class Lesson:
         own = course_root() / "exercises" / self.slug
         if not self.workshop or own.with_suffix(".py").exists() or own.is_dir():
             return self.slug
-        core = core_of(self.number)
+        core = core_of(self.chapter)
         if core is None:
             raise CourseError(
-                f"lesson {self.name}: expected exercises in {own}, or a core notebook {self.number:02d}_….md whose exercises "
+                f"lesson {self.name}: expected exercises in {own}, or a core notebook {self.chapter:02d}_….md whose exercises "
                 "it shares; found neither."
             )
         return core.slug
@@ -117,7 +115,8 @@ class Lesson:
         """Whether its module declares exercises for several notebooks, and this one has only those that it checks."""
         if self.exercises_slug != self.slug or self.about.kind:
             return True
-        return not self.workshop and any(other.exercises_slug == self.slug for other in workshops_of(self.number))
+        workshops = [other for other in lessons() if other.chapter == self.chapter and other.workshop]
+        return not self.workshop and any(other.exercises_slug == self.slug for other in workshops)
 
     @property
     def checked(self) -> list[str]:
@@ -131,7 +130,7 @@ class Lesson:
             known = {exercise.id: exercise for exercise in declared}
             declared = tuple(known[name] for name in self.checked if name in known)
         points = settings().points
-        return shares.with_points(self.parts, declared, points) if points else declared
+        return shares.with_points(self, declared, points) if points else declared
 
     def in_code(self) -> tuple[Exercise, ...]:
         """Return the exercises that are answered by code: all except the predictions."""
@@ -144,10 +143,10 @@ class Lesson:
         """
         declared, own = self.exercises(), settings()
         try:
-            shares.check_names(self.parts, declared, own.points, own.keeps)
+            shares.check_names(self, declared, own.points, own.keeps)
         except ValueError as error:
             raise CourseError(f"{course_root() / FILE}: {error}") from None
-        return shares.shares_of(self.parts, declared, own.keeps)
+        return shares.shares_of(self, declared, own.keeps)
 
     def declared_exercises(self) -> tuple[AnyExercise, ...]:
         """Return `EXERCISES` from `exercises/<slug>.py` or a package of that name. Raises CourseError if there is none."""
@@ -165,13 +164,16 @@ class Lesson:
         exercises: Sequence[AnyExercise] = module.EXERCISES
         return tuple(exercises)
 
-    def pack(self, *, seed: int = make_pack.VISIBLE_SEED, naming: make_pack.Naming | None = None) -> pack_file.Pack:
-        """The exercises as data. Raises CourseError where a reference fails or returns what cannot be compared, and where the
-        module that course.toml names as `operators` is missing.
+    def pack(self, *, seed: int | None = None, naming: "Naming | None" = None) -> pack_file.Pack:
+        """Return the exercises as data, by default the visible pack.
 
         Only the visible pack, which is made once and explains mistakes, knows everything that can be named (unless `naming`
-        says otherwise). A hidden pack only decides marks.
+        says otherwise). A hidden pack only decides marks. Raises CourseError if a reference fails or returns what cannot be
+        compared, or if the module that course.toml names as `operators` is missing.
         """
+        from autograder.packs import make_pack  # a learner's check doesn't need it
+
+        seed = make_pack.VISIBLE_SEED if seed is None else seed
         naming = naming or ("near" if seed == make_pack.VISIBLE_SEED else "listed")
         try:
             pack = make_pack.make(
@@ -318,25 +320,20 @@ def lesson_at(path: Path) -> Lesson:
     name = lesson_names.parse(path.stem)
     if name is None:
         raise CourseError(f"{path}: expected a name like 01_soft_lookup.md or 01b_a_river.md. Rename the file.")
-    return Lesson(name.chapter, name.slug, path, name.workshop)
+    return Lesson(name.chapter, name.workshop, name.slug, path)
 
 
 def by_chapter(lessons: Iterable[Lesson]) -> dict[int, list[Lesson]]:
     """Return the lessons of each chapter, in order."""
     chapters: dict[int, list[Lesson]] = {}
     for lesson in lessons:
-        chapters.setdefault(lesson.number, []).append(lesson)
+        chapters.setdefault(lesson.chapter, []).append(lesson)
     return chapters
 
 
-def core_of(number: int) -> Lesson | None:
-    """Return the core of chapter `number`, or None if it has none."""
-    return next((lesson for lesson in lessons() if lesson.number == number and not lesson.workshop), None)
-
-
-def workshops_of(number: int) -> tuple[Lesson, ...]:
-    """Return the workshops of chapter `number`, in order."""
-    return tuple(lesson for lesson in lessons() if lesson.number == number and lesson.workshop)
+def core_of(chapter: int) -> Lesson | None:
+    """Return the core of a chapter, or None if it has none."""
+    return next((lesson for lesson in lessons() if lesson.chapter == chapter and not lesson.workshop), None)
 
 
 def shared_out(chapter: Sequence[Lesson]) -> list[str]:
@@ -357,12 +354,17 @@ def shared_out(chapter: Sequence[Lesson]) -> list[str]:
     return problems
 
 
+def linked_pages(home: Path, lessons: Iterable[Path]) -> list[Path]:
+    """Return the pages of the course in `home`, such as an appendix, that these files of lessons link to."""
+    names = {name for path in lessons for name in BESIDE.findall(path.read_text(encoding="utf-8"))}
+    return [home / name for name in sorted(names) if (home / name).is_file()]
+
+
 def find_lesson(word: str) -> Lesson:
     """Return the lesson with this label ("03b"), slug or full name. Raises CourseError that suggests the nearest."""
     every = lessons()
-    for lesson in every:
-        if lesson.parts.is_called(word):
-            return lesson
+    if lesson := next((lesson for lesson in every if lesson.is_called(word)), None):
+        return lesson
     raise CourseError(f"expected a lesson, got {word!r}.{did_you_mean(word, [name for x in every for name in (x.slug, x.name)])}")
 
 
@@ -373,7 +375,7 @@ def find_lessons(word: str) -> tuple[Lesson, ...]:
     """
     if not re.fullmatch(r"\d{1,2}\*", word):
         return (find_lesson(word),)
-    chapter = tuple(lesson for lesson in lessons() if lesson.number == int(word[:-1]))
+    chapter = tuple(lesson for lesson in lessons() if lesson.chapter == int(word[:-1]))
     if not chapter:
         raise CourseError(f"expected a chapter, got {word!r}: there is no lesson {word[:-1]}.")
     return chapter

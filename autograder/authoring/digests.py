@@ -15,10 +15,10 @@ from pathlib import Path
 import autograder
 from autograder.authoring import front_matter
 from autograder.authoring.course import Lesson, course_root, settings
-from autograder.authoring.reference_source import files_of, imported_names, modules_of, pack_files_of
+from autograder.authoring.reference_source import files_behind, files_of, pack_files_of
 
 PACK_MAKER = "autograder.packs.make_pack"  # the engine modules that it imports decide what a pack holds
-MAKES_PACKS = ("autograder.packs", "autograder.mutants", "autograder.judging")
+MAKES_PACKS = ("packs", "mutants", "judging")
 
 
 def source_digest(lesson: Lesson) -> str:
@@ -51,15 +51,9 @@ def _hash(parts: Iterable[bytes]) -> str:
 
 def engine_files() -> list[Path]:
     """Return the modules in the engine's lowest folders that `packs.make_pack` imports, directly or indirectly."""
-    packages = {"autograder": Path(autograder.__file__).parent}
-    left, files = [PACK_MAKER], dict[Path, None]()
-    while left:
-        for path, module in modules_of(left.pop(), packages):
-            if path not in files and module.startswith(MAKES_PACKS):
-                files[path] = None
-                package = module if path.stem == "__init__" else module.rpartition(".")[0]
-                left += imported_names(path.read_text(encoding="utf-8"), package)
-    return sorted(files)
+    home = Path(autograder.__file__).parent
+    files = files_behind([PACK_MAKER], {"autograder": home})
+    return sorted(path for path in files if path.relative_to(home).parts[0] in MAKES_PACKS)
 
 
 def content_of(path: Path) -> bytes:

@@ -38,21 +38,16 @@ def sections(doctree: Any) -> Iterator[tuple[str, str, str]]:
     from docutils import nodes
 
     for section in doctree.findall(nodes.section):
-        paragraphs, folded = [], 0
+        paragraphs, folded = list[str](), 0
         for part in section.children:
             if isinstance(part, nodes.raw):
                 folded += part.astext().count("<details") - part.astext().count("</details>")
             elif not folded and not isinstance(part, nodes.section):
-                paragraphs += [_words(paragraph) for paragraph in part.findall(nodes.paragraph) if not _is_label(paragraph)]
+                # a line in italics below a heading says how long something takes
+                plain = [p for p in part.findall(nodes.paragraph) if [type(child) for child in p.children] != [nodes.emphasis]]
+                paragraphs += map(_words, plain)
         title = section.next_node(nodes.title)
         yield section["ids"][0], _words(title), " ".join(filter(None, paragraphs))
-
-
-def _is_label(paragraph: Any) -> bool:
-    """Return whether the paragraph is entirely in italics: the line below a heading that says how long something takes."""
-    from docutils import nodes
-
-    return len(paragraph.children) == 1 and isinstance(paragraph.children[0], nodes.emphasis)
 
 
 def _words(paragraph: Any) -> str:

@@ -16,7 +16,6 @@ from msgspec import Meta
 
 from autograder.authoring.course import CourseError
 
-_OWN = ("kind", "question", "needs", "part")
 Label = Annotated[str, Meta(pattern=r"^\d\d[a-z]?$")]
 
 
@@ -27,6 +26,9 @@ class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     question: str = ""
     needs: tuple[Label, ...] = ()
     part: str = ""
+
+
+_OWN = FrontMatter.__struct_fields__
 
 
 def read(path: Path) -> FrontMatter:

@@ -58,15 +58,16 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
             changes: dict[Path, Path | None] = {}
             if lesson in stale:
                 yield f"{lesson.name}: making its pack"
-                pack = shutil.copy(makers.wait(lesson), source)
+                shutil.copy(makers.wait(lesson), source)
                 entries = pack_digests.read(root)
                 before = entries.get(lesson.name)
-                entries[lesson.name] = pack_digests.entry_of(pack_file.load(Path(pack)), digests[lesson.name])
-                for line in pack_digests.shrunken(before["near"] if before else {}, entries[lesson.name]["near"]):
+                pack = pack_file.load(lesson.pack_in(aside / "source"))
+                entries[lesson.name] = pack_digests.entry_of(pack, digests[lesson.name])
+                for line in pack_digests.shrunken(before["near"] if before else {}, pack.near_counts):
                     yield f"{lesson.name}: {line}"
                 write_whole(record := aside / pack_digests.FILE, pack_digests.text_of(entries))
                 changes[root / pack_digests.FILE] = record
-            yield from _renew_source(lesson, source / f"{lesson.name}.ipynb", again=again)
+            yield from _renew_source(lesson, lesson.notebook_in(aside / "source"), again=again)
             yield f"{lesson.name}: releasing it"
             _generate(api, lesson.name)
             changes |= _changed_files(lesson, aside, root)
@@ -86,26 +87,25 @@ def write_packs(lessons: Sequence[Lesson], folder: Path) -> Iterator[str]:
 
 def _has_pack(lesson: Lesson, root: Path, made_from: str) -> bool:
     """Return whether the lesson's pack is what its exercises and the engine would make now."""
-    path = root / "source" / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}"
-    entry = pack_digests.read(root).get(lesson.name)
+    path, entry = lesson.pack_in(root / "source"), pack_digests.read(root).get(lesson.name)
     return path.exists() and not pack_digests.problems_of(pack_file.load(path), entry, made_from)
 
 
 def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[str]:
     """Write the source notebook, executing it if its outputs may have changed."""
-    wanted, stated = {"built_from": source_digest(lesson), **_about(lesson)}, _made_from(path)
+    wanted, stated = _provenance(lesson), _made_from(path)
+    notebook = read_lesson(lesson)
     if again or stated.get("built_from") != wanted["built_from"]:
         yield f"{lesson.name}: executing its cells"
-        notebook = read_lesson(lesson)
         _execute(notebook, path.parent)
-    elif stated != wanted or _plain(path) != _plain_cells(read_lesson(lesson)):  # the engine adds something different to the text
+    elif stated != wanted or _plain(path) != _plain_cells(notebook):  # the engine adds something different to the text
         yield f"{lesson.name}: renewing its text"
-        notebook = read_lesson(lesson)
         _keep_outputs(notebook, nbformat.read(path, as_version=4))
     else:
         return
     notebook.metadata["attn"] = wanted
-    _write(notebook, path)
+    nbformat.validate(notebook)
+    write_whole(path, nbformat.writes(notebook, version=4) + "\n")
 
 
 def _changed_files(lesson: Lesson, aside: Path, root: Path) -> dict[Path, Path | None]:
@@ -147,9 +147,8 @@ def replace_all(changes: Mapping[Path, Path | None], saved: Path) -> None:
 
 def _pages_beside(root: Path) -> list[Path]:
     """Return the copies of the course's pages that lessons link to, such as an appendix, at the paths their links use."""
-    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "lessons").glob("*.md"))]
-    names = sorted({name for text in texts for name in course.BESIDE.findall(text) if (root / name).is_file()})
-    return [root / kind / name for kind in ("source", "release") for name in names]
+    pages = course.linked_pages(root, (root / "lessons").glob("*.md"))
+    return [root / kind / page.name for kind in ("source", "release") for page in pages]
 
 
 def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
@@ -166,31 +165,24 @@ def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
     for page in _pages_beside(root):
         if not page.exists() or page.read_bytes() != (root / page.name).read_bytes():
             problems.append(f"{page.relative_to(root.parent)} differs from {course.shown(root / page.name)}: run `attn build`")
-    with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder)
+    with tempfile.TemporaryDirectory() as temporary:
+        fresh = Path(temporary)
         for lesson in lessons:
             problems += _check_source(lesson, root, fresh)
             problems += _check_pack(lesson, root, search=search)
         api = nbgrader_api(fresh, config=root / "nbgrader_config.py")
         for lesson in lessons:
             _generate(api, lesson.name)
-            name = f"{lesson.name}/{lesson.name}.ipynb"
-            new, old = fresh / "release" / name, root / "release" / name
-            if not old.exists() or _plain(new) != _plain(old) or _stated_about(new) != _stated_about(old):
+            new, old = (lesson.notebook_in(folder / "release") for folder in (fresh, root))
+            if not old.exists() or _plain(new) != _plain(old) or _made_from(new) != _made_from(old):
                 problems.append(f"{course.shown(old)} differs from what {lesson.shown_path} makes: run `attn build`")
     return problems
 
 
 def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
     problems = wide_lines(lesson)
-    name = f"{lesson.name}/{lesson.name}.ipynb"
-    wanted, path = read_lesson(lesson), root / "source" / name
-    if (
-        not path.exists()
-        or _plain(path) != _plain_cells(wanted)
-        or _made_from(path).get("built_from") != source_digest(lesson)
-        or _stated_about(path) != _about(lesson)
-    ):
+    wanted, path = read_lesson(lesson), lesson.notebook_in(root / "source")
+    if not path.exists() or _plain(path) != _plain_cells(wanted) or _made_from(path) != _provenance(lesson):
         edit = f"edit {lesson.shown_path} (or its exercises and solutions) and run `attn build`"
         problems.append(f"{course.shown(path)} is not what its lesson makes: {edit}")
     if path.parent.is_dir():
@@ -199,7 +191,7 @@ def _check_source(lesson: Lesson, root: Path, fresh: Path) -> list[str]:
 
 
 def _check_pack(lesson: Lesson, root: Path, *, search: bool) -> list[str]:
-    paths = [root / kind / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}" for kind in ("source", "release")]
+    paths = [lesson.pack_in(root / kind) for kind in ("source", "release")]
     if missing := [path for path in paths if not path.exists()]:
         return [f"{path.relative_to(root.parent)} is missing: run `attn build`" for path in missing]
     pack = pack_file.load(paths[0])
@@ -261,17 +253,16 @@ def _made_from(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _about(lesson: Lesson) -> dict[str, Any]:
-    """Return what the metadata tells a learner's machine, which lacks the text, about a lesson that states its `kind`."""
-    about = lesson.about
+def _provenance(lesson: Lesson) -> dict[str, Any]:
+    """Return what the metadata says a notebook was made from.
+
+    Of a lesson that states its `kind`, it also tells a learner's machine what only the text says.
+    """
+    about, made_from = lesson.about, {"built_from": source_digest(lesson)}
     if about.kind is None:
-        return {}
-    return {"kind": about.kind, "question": about.question, "needs": list(about.needs), "minutes": minutes(lesson)}
-
-
-def _stated_about(path: Path) -> dict[str, Any]:
-    """Return the part of a notebook's metadata that `_about` writes."""
-    return {name: value for name, value in _made_from(path).items() if name in ("kind", "question", "needs", "minutes")}
+        return made_from
+    stated = {"kind": about.kind, "question": about.question, "needs": list(about.needs), "minutes": minutes(lesson)}
+    return {**made_from, **stated}
 
 
 def _keep_outputs(notebook: Any, executed: Any) -> None:
@@ -306,11 +297,6 @@ def _execute(notebook: Any, folder: Path) -> None:
             if output.get("name") == "stderr":
                 where = f"{folder.name}: cell {cell.id!r}"
                 raise CourseError(f"{where} writes to stderr, for which nbgrader awards 0: {output['text'][:200]}")
-
-
-def _write(notebook: Any, path: Path) -> None:
-    nbformat.validate(notebook)
-    write_whole(path, nbformat.writes(notebook, version=4) + "\n")
 
 
 def _plain(path: Path) -> list[Any]:

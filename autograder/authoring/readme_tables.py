@@ -67,7 +67,7 @@ def term_table(lessons: Sequence[Lesson]) -> str:
         lines.append(f"| {start} | {graded:g} | {by_hand:g} | {spent} |")
 
     for lesson in lessons:
-        week = "" if lesson.workshop and core_of(lesson.number) in lessons else weeks[lesson.number]
+        week = "" if lesson.workshop and core_of(lesson.chapter) in lessons else weeks[lesson.chapter]
         add(f"{week} | `{lesson.name}`{_remarks(lesson)}", [lesson])
     core = [lesson for lesson in lessons if not lesson.workshop]
     if len(core) < len(lessons):

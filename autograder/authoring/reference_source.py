@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from autograder.authoring.course import PACKAGE, CourseError, Lesson, course_root, given_folders, references_folder, settings
 from autograder.notebooks.roles import is_answer
@@ -21,15 +21,14 @@ def solution_source(module: str, name: str) -> str:
     and each of its methods is treated like a function. Read as text: nothing is imported or run. What `module` imports
     by this name from another module of the package is read there. Raises CourseError where there is no such definition.
     """
-    path = source_file(module, name)
-    text = path.read_text(encoding="utf-8")
-    return _marked(next(node for node in ast.parse(text).body if _defines(node, name)), text.splitlines())
+    path, node = definition(module, name)
+    return _marked(node, path.read_text(encoding="utf-8").splitlines())
 
 
-def source_file(module: str, name: str) -> Path:
-    """The file of the package of references that defines what its `module` calls `name`: its own, or one it imports from.
+def definition(module: str, name: str) -> tuple[Path, ast.FunctionDef | ast.ClassDef]:
+    """Return what `module` of the references calls `name`, and the file that defines it: its own, or one it imports from.
 
-    Raises CourseError where there is none.
+    Raises CourseError if there is none.
     """
     folder = references_folder()
     path = folder.joinpath(*module.split(".")).with_suffix(".py")
@@ -37,18 +36,15 @@ def source_file(module: str, name: str) -> Path:
         wanted = f"from {folder.name}.{module} import {name}"
         raise CourseError(f"expected {path} for `{wanted}`, found none. Correct this import.")
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    if any(_defines(node, name) for node in body):
-        return path
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return path, node
     for node in body:
         if isinstance(node, ast.ImportFrom) and any(alias.name == name and alias.asname in (None, name) for alias in node.names):
             package, _, origin = (node.module or "").partition(".")
             if package == folder.name and origin and not node.level:
-                return source_file(origin, name)
+                return definition(origin, name)
     raise CourseError(f"{path}: expected a function or class {name!r}, found none. Correct the import.")
-
-
-def _defines(node: ast.stmt, name: str) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
-    return isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
 
 
 def injected(cell: Any) -> str:
@@ -60,9 +56,9 @@ def injected(cell: Any) -> str:
 
 
 def origin_of(cell: Any) -> Path | None:
-    """The file that defines the first reference that an answer cell imports; None where it imports none."""
+    """Return the file that defines the first reference that an answer cell imports; None if it imports none."""
     match = _IMPORT.match(cell.source.strip())
-    return source_file(match[2], re.split(r"\s*,\s*", match[3])[0]) if match else None
+    return definition(match[2], re.split(r"\s*,\s*", match[3])[0])[0] if match else None
 
 
 def files_of(lesson: Lesson) -> list[Path]:
@@ -94,14 +90,9 @@ def pack_files_of(lesson: Lesson) -> list[Path]:
         fresh = [path for path in files_behind(asked, packages) if path not in files]
         files |= dict.fromkeys(fresh)
         sources = [path.read_text(encoding="utf-8") for path in fresh if path.suffix == ".py"]
-        asked = [name for source in sources for name in _named_functions(source)]
+        texts = [node.value for source in sources for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+        asked = [text.partition(":")[0] for text in texts if isinstance(text, str) and _NAMED.fullmatch(text)]
     return sorted(files)
-
-
-def _named_functions(source: str) -> list[str]:
-    """Return the modules of the functions that strings in `source` name as "package.module:function"."""
-    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
-    return [text.partition(":")[0] for text in texts if isinstance(text, str) and _NAMED.fullmatch(text)]
 
 
 def _packages() -> dict[str, Path]:

@@ -2,14 +2,13 @@
 
 import json
 import tomllib
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from autograder.authoring.course import CourseError
+from autograder.authoring.course import CourseError, did_you_mean
 
 Text = Annotated[str, Meta(min_length=1)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_]\w*$")]
@@ -107,9 +106,7 @@ def read(path: Path) -> Settings:
     style = data.get("style", {})
     for name in [*data, *(f"style.{name}" for name in (style if isinstance(style, dict) else ()))]:
         if name not in (known := list(described())):
-            near = get_close_matches(name, known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
-            raise CourseError(f"{path}: expected a known setting, got {name!r}. {hint}")
+            raise CourseError(f"{path}: expected a known setting, got {name!r}.{did_you_mean(name, known)}")
     if isinstance(data.get("given"), str):
         data["given"] = [data["given"]]
     try:
@@ -129,15 +126,11 @@ def _said(error: msgspec.ValidationError) -> str:
 
 def described() -> dict[str, str]:
     """Return the meaning of each setting, by name."""
-    meanings = {}
-    for table, struct in (("", Settings), ("style.", Style)):
-        for field in msgspec.inspect.type_info(struct).fields:  # type: ignore[attr-defined]  # a struct's info has them
-            meanings[table + field.name] = _description(field.type)
-    return meanings
-
-
-def _description(kind: msgspec.inspect.Type) -> str:
-    return str((kind.extra_json_schema or {}).get("description", "")) if isinstance(kind, msgspec.inspect.Metadata) else ""
+    structs = msgspec.json.schema(Settings)["$defs"]
+    tables = {"": structs["Settings"], "style.": structs["Style"]}
+    return {
+        prefix + name: about["description"] for prefix, table in tables.items() for name, about in table["properties"].items()
+    }
 
 
 def example(title: str, **values: str) -> str:

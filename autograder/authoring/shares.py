@@ -73,13 +73,12 @@ def check_names(
     lesson: LessonName, exercises: Sequence[AnyExercise], points: Mapping[str, float], keeps: Mapping[str, float]
 ) -> None:
     """Raise ValueError if a table names something that `lesson` doesn't have, or has a key of an unknown form."""
+    known = {exercise.id: exercise for exercise in exercises}
     for table, entries in (("points", points), ("keeps", keeps)):
         for key in entries:
             if _KEY.fullmatch(key) is None and not (table == "keeps" and key in SLIPS):
                 form = '"03.exercise"' if table == "points" else '"03.exercise.mistake", "03.exercise[0]" or a slip'
                 raise ValueError(f"[{table}]: expected a name like {form}, got {key!r}.{_near(key, SLIPS)}")
-    known = {exercise.id: exercise for exercise in exercises}
-    for table, entries in (("points", points), ("keeps", keeps)):
         for match, _ in _of(lesson, entries):
             if match["exercise"] not in known:
                 raise ValueError(

@@ -17,7 +17,8 @@ def pages(folder: Path, repository: str = "") -> dict[str, str]:
     A link to another of these pages leads to it. Any other relative link leads to the file in `repository`, or becomes plain
     text if there is none.
     """
-    files = {path: _name(path.relative_to(folder)) for path in sorted(folder.rglob("*.md"))}
+    # `teaching/marks.md` becomes `teaching-marks`
+    files = {path: "-".join(path.relative_to(folder).with_suffix("").parts).lower() for path in sorted(folder.rglob("*.md"))}
 
     def led(match: re.Match[str], page: Path) -> str:
         text, target, part = match[1], match[2], match[3] or ""
@@ -45,8 +46,3 @@ def in_order(names: Iterable[str]) -> list[str]:
     ['learning', 'grader', 'teaching', 'teaching-term']
     """
     return sorted(names, key=lambda name: (_FIRST.index(name) if name in _FIRST else len(_FIRST), name))
-
-
-def _name(path: Path) -> str:
-    """Return the page's name on the site: `teaching/marks.md` becomes `teaching-marks`."""
-    return "-".join(path.with_suffix("").parts).lower()

@@ -19,7 +19,7 @@ import autograder
 from autograder.authoring import course, digests, make_release
 from autograder.authoring.course import CourseError, course_root, find_lesson, lessons
 from autograder.authoring.read_lesson import read_lesson
-from autograder.authoring.reference_source import BEGIN, END, solution_source, source_file
+from autograder.authoring.reference_source import BEGIN, END, definition, solution_source
 from autograder.authoring.scaffold import new_lesson
 from autograder.judging.call_answer import same
 from autograder.judging.exercise import Prediction
@@ -317,7 +317,7 @@ def test_a_line_too_wide_for_a_cell_fails_the_build_and_its_check_and_is_named(s
 
 def test_an_answer_that_its_module_imports_from_another_is_read_there(scratch_clone: Path) -> None:
     lib = scratch_clone.parent / "solutions" / "lib"
-    assert source_file("positions", "apply_rope") == lib / "rope.py"
+    assert definition("positions", "apply_rope")[0] == lib / "rope.py"
     source = solution_source("positions", "apply_rope")
     assert source == solution_source("lib.rope", "apply_rope")
     assert source.startswith("def apply_rope(")

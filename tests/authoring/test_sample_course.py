@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring import make_release
-from autograder.authoring.course import course_root, find_lesson, lessons
+from autograder.authoring.course import adopt, course_root, find_lesson, lessons
 from tests import sample
 
 
@@ -25,6 +25,7 @@ def test_a_lesson_that_is_named_is_the_one_that_is_found(sample_course: Path) ->
 
 
 def test_afterwards_the_real_course_and_its_packages_are_back() -> None:
+    adopt(course_root())
     folder, path, real = Path.cwd(), list(sys.path), course_root()
     module = importlib.import_module("course.exercises.start_here")
     with sample.in_use():

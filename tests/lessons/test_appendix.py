@@ -77,7 +77,7 @@ def test_errata_where_they_arise_link_their_source_and_are_met_by_the_cell_after
         pytest.skip("the built notebook is older than the lesson; `attn build --check` says so")
     for cell, after in zip(cells, [*cells[1:], None], strict=True):
         for number, k, claim in IN_A_LESSON.findall(cell.source) if cell.cell_type == "markdown" else ():
-            assert int(number) == lesson.number
+            assert int(number) == lesson.chapter
             assert re.search(r"\]\(https?://", claim), f"erratum {number}.{k} names no source with a link"
             assert after is not None
             assert after.cell_type == "code", f"no code cell follows erratum {number}.{k}"

@@ -46,7 +46,7 @@ def write_all(work: Path, lesson: str, set_answer: Set, **other: str) -> Path:
 
 def notebook_of(exercise: str) -> str:
     """The notebook of chapter 09 that asks `exercise`."""
-    return next(lesson.name for lesson in lessons() if lesson.number == 9 and exercise in lesson.checked)
+    return next(lesson.name for lesson in lessons() if lesson.chapter == 9 and exercise in lesson.checked)
 
 
 def imported(work: Path, slug: str) -> ModuleType:

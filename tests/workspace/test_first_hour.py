@@ -333,7 +333,7 @@ def test_attn_alone_shows_its_commands_by_reader() -> None:
     ("line", "offered"),
     [
         ("attn ch", {"check"}),
-        ("attn check 0", {each.label for each in lessons() if each.number < 10}),
+        ("attn check 0", {each.label for each in lessons() if each.chapter < 10}),
         ("attn hint 00.", {"00.predict_shape", "00.average_pool"}),
         ("attn check 99.", set()),
     ],
