@@ -3,7 +3,6 @@
 JupyterLite is the whole of JupyterLab in a tab. Unlike the live book, it cannot interrupt an endless loop.
 """
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from autograder.authoring import book
 from autograder.authoring.course import CourseError, Lesson, settings
 from autograder.live import packing, pyodide
 from autograder.notebooks.roles import INSTALL
@@ -29,11 +29,7 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
 
     Raises CourseError if a package is missing or JupyterLite fails.
     """
-    if missing := [package for module, package in NEEDS.items() if importlib.util.find_spec(module) is None]:
-        raise CourseError(
-            f"attn lite: expected the packages that make the site, found no {', '.join(missing)}.\n"
-            "Install them: pip install 'attention-course[lite]'"
-        )
+    book.require("attn lite", NEEDS, "'attention-course[lite]'")
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
     runtime = pyodide.find(pyodide_folder)
     with tempfile.TemporaryDirectory() as scratch:

@@ -32,7 +32,7 @@ def released(lesson: Lesson) -> Path:
 
 def code_of(lesson: Lesson) -> list[str]:
     """Return the sources of the released notebook's code cells. Raises CourseError if it is missing."""
-    path = released(lesson) / f"{lesson.name}.ipynb"
+    path = lesson.notebook_in(course_root() / "release")
     if not path.exists():
         raise CourseError(f"expected the released notebook at {path}, found none. Run `attn build {lesson.name}`.")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]

@@ -8,17 +8,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-TYPES = {
+TYPES = {  # which browsers insist on, and which Windows may have otherwise
     ".js": "text/javascript",
     ".mjs": "text/javascript",
     ".wasm": "application/wasm",
     ".json": "application/json",
-    ".ipynb": "application/json",
     ".css": "text/css",
     ".svg": "image/svg+xml",
-    ".whl": "application/zip",
-    ".zip": "application/zip",
-    ".npz": "application/octet-stream",
 }
 PACKED = (".js", ".mjs", ".wasm", ".json", ".css", ".html", ".ipynb", ".svg")  # types that gzip makes smaller
 

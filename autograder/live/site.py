@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from autograder.authoring import book, front_door, site_docs
-from autograder.authoring.course import Lesson, course_root, settings
+from autograder.authoring.course import Lesson, course_root
+from autograder.grading.reports.templates import template
 from autograder.live import landing, packing, pyodide
 from autograder.live.needed_cells import name_of
 from autograder.notebooks.roles import grade_id
@@ -35,9 +36,20 @@ def build(
     """
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
     runtime_folder = pyodide.find(pyodide_folder)
-    guide = "learning" in site_docs.pages(course_root().parent / "docs")
     runtime = f"{FILES}/pyodide/" if runtime_folder else pyodide.CDN
     names = frozenset(lesson.name for lesson in live)
+    about = {
+        "repository": repository.removeprefix("https://github.com/").strip("/"),
+        "guide": "learning" in site_docs.pages(course_root().parent / "docs"),
+    }
+
+    def note(lesson: Lesson) -> str:
+        """Return the note below a title: how to answer here, or if a browser can't run the notebook, where to work on it."""
+        data = landing.page_data(lesson.name, lesson.pack_in(folder).name, runtime, f"{FILES}/")
+        page = template("note.html", Path(__file__).parent)
+        text = page.render(lesson=lesson, data=data if lesson.name in names else None, **about)
+        return f"{book.FENCE}{{raw}} html\n{text}\n{book.FENCE}"
+
     with tempfile.TemporaryDirectory() as scratch:
         static = Path(scratch)
         shutil.copytree(STATIC, static / FILES)
@@ -46,9 +58,7 @@ def build(
             styles=(f"{FILES}/live.css",),
             scripts=(f"{FILES}/page.js",),
             exercise=_exercise,
-            intro=lambda lesson: (
-                _live_intro(lesson, runtime) if lesson.name in names else _needs_torch(lesson, repository, guide=guide)
-            ),
+            intro=note,
             given=_given,
             live=names,
         )
@@ -74,43 +84,6 @@ def build(
     return [*written[:-1], *first]
 
 
-def _live_intro(lesson: Lesson, address: str) -> str:
-    """Return the line below the title, with the data that the page's script needs."""
-    data = {
-        "lesson": lesson.name,
-        "course": settings().title,
-        "pack": f"{lesson.slug}.probes.npz",
-        "pyodide": address,
-        "files": f"{FILES}/",
-    }
-    marks = " ".join(f'data-{name}="{html.escape(value, quote=True)}"' for name, value in data.items())
-    text = (
-        "Answer the exercises right here: type in an editor, then press <em>Check</em>. You may also change a cell that has a "
-        "<em>Run</em> button. Python starts in your browser when you first type, and nothing that you write leaves this machine."
-    )
-    return _raw(f'<div class="live-lesson" {marks}><p>{text}</p></div>')
-
-
-def _needs_torch(lesson: Lesson, repository: str, *, guide: bool) -> str:
-    """Return the note on a notebook that a browser tab can't run: what it needs, and where to work on it.
-
-    With `guide`, the page about learning is part of the site, and the note links to it.
-    """
-    colab = ""
-    if repository:
-        path = repository.removeprefix("https://github.com/").strip("/")
-        where = f"https://colab.research.google.com/github/{path}/blob/main/course/release/{lesson.name}/{lesson.name}.ipynb"
-        binder = f"https://mybinder.org/v2/gh/{path}/HEAD?urlpath=lab/tree/work/{lesson.name}/{lesson.name}.ipynb"
-        colab = f'<a href="{html.escape(where, quote=True)}">Open it in Colab</a> or '
-        colab += f'<a href="{html.escape(binder, quote=True)}">in Binder</a>, or install'
-    course = '<a href="learning.html">the course</a>' if guide else "the course"
-    return _raw(
-        '<div class="live-elsewhere"><p>You can read this notebook here. Its exercises need PyTorch, which does not run in a '
-        f"browser tab. {colab or 'Install'} {course} and work on your own machine: <code>make lab</code> in a clone, or "
-        "<code>attn lab</code> where the package is installed.</p></div>"
-    )
-
-
 def _exercise(cell: Any, task: Sequence[str]) -> str:
     """Return the task and hints in the element that the page's script turns into an exercise. They are readable without it."""
     name, kind = html.escape(str(grade_id(cell)), quote=True), "code" if cell.cell_type == "code" else "words"
@@ -125,7 +98,3 @@ def _given(cell: Any, parts: Sequence[str]) -> str:
     if len(parts) == 1 or not kinds <= {"text", "text/plain", "image/svg+xml"}:
         return text
     return f'<div class="live-cell" data-cell="{html.escape(name_of(cell), quote=True)}">\n\n{text}\n\n</div>'
-
-
-def _raw(markup: str) -> str:
-    return f"{book.FENCE}{{raw}} html\n{markup}\n{book.FENCE}"
