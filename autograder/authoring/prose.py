@@ -8,15 +8,18 @@ import operator
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
+from itertools import pairwise
+
+from markdown_it import MarkdownIt  # comes with jupytext
+from mdit_py_plugins.front_matter import front_matter_plugin
+from mdit_py_plugins.myst_blocks import myst_block_plugin
 
 SHORT = 6  # a sentence of at most this many words counts as short
 FEW = 60  # with fewer words, the measures say nothing
 
-_FENCE = re.compile(r"\s*(?:`{3,}|~{3,}|:{3,})")
-_HEADING = re.compile(r"#+ +(.*)")
+MARKDOWN = MarkdownIt().enable("table").use(front_matter_plugin).use(myst_block_plugin)
+DISPLAYED = re.compile(r"\$\$.*?\$\$", re.DOTALL)  # a formula
 _SOURCES = re.compile(r"(?:Sources|References)\b")
-_NO_PROSE = re.compile(r"\s*(?:\||<|\+\+\+|:\w|!\[)")
-_ITEM = re.compile(r"\s*(?:[-*]|\d+\.)\s+(.*)")
 _WORD = re.compile(r"[A-Za-z0-9][\w'’-]*")
 _COLON = re.compile(r":(?=\s|$)")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|Eq|Fig|Sec|sec|eq|ch|No)\.")
@@ -76,7 +79,8 @@ def _measure(paragraph: str) -> Measures:
     plain = paragraph
     for pattern, replacement in _CLEAN:
         plain = pattern.sub(replacement, plain)
-    sentences = _sentences(plain)
+    pieces = _SENTENCE_END.split(_ABBREVIATION.sub(r"\1", plain))
+    sentences = [piece.strip() for piece in pieces if re.search(r"\w", piece)]
     lengths = [len(_WORD.findall(sentence)) for sentence in sentences]
     return Measures(
         words=sum(lengths),
@@ -88,40 +92,11 @@ def _measure(paragraph: str) -> Measures:
     )
 
 
-def _sentences(plain: str) -> list[str]:
-    pieces = _SENTENCE_END.split(_ABBREVIATION.sub(r"\1", plain))
-    return [piece.strip() for piece in pieces if re.search(r"\w", piece)]
-
-
 def paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs and list items in the prose of a Markdown `text`, each on one line."""
-    held: list[str] = []
-    for line in [*_prose_lines(text), ""]:
-        item = _ITEM.match(line)
-        if (item or not line) and held:
-            yield " ".join(held)
-            held = []
-        if line:
-            held.append(item[1] if item else line.strip().removeprefix("> "))
-
-
-def _prose_lines(text: str) -> Iterator[str]:
-    """Yield the lines of prose, and an empty line for every other line."""
-    lines = text.splitlines()
-    start = lines.index("---", 1) + 1 if lines[:1] == ["---"] and "---" in lines[1:] else 0
-    in_fence = in_formula = in_sources = in_comment = False
-    for line in lines[start:]:
-        heading = _HEADING.match(line)
-        if in_formula or line.lstrip().startswith("$$"):
-            in_formula ^= line.count("$$") % 2 == 1
-            continue  # a displayed formula does not end its sentence
-        prose = False
-        if in_comment or line.lstrip().startswith("<!--"):
-            in_comment = "-->" not in line
-        elif _FENCE.match(line):
-            in_fence = not in_fence
-        elif heading and not in_fence:
-            in_sources = bool(_SOURCES.match(heading[1]))
-        else:
-            prose = not (in_fence or in_sources or _NO_PROSE.match(line))
-        yield line.rstrip() if prose else ""
+    in_sources = False
+    for opening, token in pairwise(MARKDOWN.parse(DISPLAYED.sub("", text))):  # a displayed formula does not end its sentence
+        if opening.type == "heading_open":
+            in_sources = bool(_SOURCES.match(token.content))
+        elif opening.type == "paragraph_open" and not in_sources and not token.content.startswith(("![", "|")):
+            yield token.content.replace("\n", " ")

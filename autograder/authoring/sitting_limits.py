@@ -27,7 +27,7 @@ MAX_MINUTES = {"core": 45, "workshop": 60}
 
 @dataclass(frozen=True)
 class Miss:
-    """A rule that the lesson breaks, and the line in its text."""
+    """A rule that a lesson breaks, the line in its text, and what to fix there."""
 
     rule: str
     line: int
@@ -67,7 +67,7 @@ def _claims(text: str, exercises: Sequence[AnyExercise]) -> Iterator[Miss]:
             yield Miss("limit", line, "the box quotes no claim: put it into a block quotation (`> …`)")
         if decision is None:
             yield Miss("limit", line, "the learner decides nothing: ask for a prediction, or fold the answer in <details>")
-        elif not any(_is_test(cell[2]) for cell in _CODE_CELL.finditer(section, decision)):
+        elif all("solution: true" in cell[2] or _CHECK.search(cell[2]) for cell in _CODE_CELL.finditer(section, decision)):
             yield Miss("limit", line, "no cell tests the claim after the learner's decision")
 
 
@@ -76,10 +76,6 @@ def _decision(section: str, predictions: set[str]) -> int | None:
     places = [match.end() for match in _CHECK.finditer(section) if match[1] in predictions]
     folded = section.find("<details")
     return min([*places, *([folded] if folded >= 0 else [])], default=None)
-
-
-def _is_test(cell: str) -> bool:
-    return "solution: true" not in cell and not _CHECK.search(cell)
 
 
 def _line(text: str, offset: int) -> int:

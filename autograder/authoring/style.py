@@ -18,10 +18,11 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
-from pathlib import Path
+from itertools import pairwise, takewhile
 
-from autograder.authoring import sitting_limits
+from markdown_it.token import Token
+
+from autograder.authoring import prose, sitting_limits
 from autograder.authoring.course import Lesson, course_root, settings, shown
 from autograder.authoring.sitting_limits import Miss
 from autograder.authoring.workload import HEADING
@@ -30,26 +31,12 @@ from autograder.judging.exercise import Prediction
 MAX_WORDS = 40
 QUOTED_WORDS, BLOCK_WORDS = 8, 12
 MIN_ALT = 15  # characters: a name is not a description
-_FENCE = re.compile(r"^(`{3,}|~{3,})(.*)$")
 _FORMULA = re.compile(r"\$\$.*?\$\$|(?<![\\$\d])\$(?!\s)[^$]+?(?<!\s)\$", re.DOTALL)
 _LINK = re.compile(r"\]\(https?://|<https?://|\]\(#|\]\(\.?\.?/?[\w/]+\.(?:md|ipynb)")
 _WORDS_THAT_ARE_NOT_SYMBOLS = re.compile(
     r"\\(?:mathrm|text|operatorname\*?|textbf|mathtt|texttt|tag)\{[^{}]*\}|\\begin\{\w+\*?\}|\\end\{\w+\*?\}"
 )
 _INDICES = frozenset("ijktlrnmNTed")  # indices over rows, heads and steps; e and d as in exp and differentials
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing to fix."""
-
-    path: Path
-    line: int
-    rule: str
-    says: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.rule}: {self.says}"
 
 
 @dataclass
@@ -62,7 +49,7 @@ class Part:
     answer: str = ""
 
 
-def findings(lesson: Lesson) -> list[Finding]:
+def findings(lesson: Lesson) -> list[Miss]:
     """Return what `lesson` still lacks, by line."""
     text = lesson.path.read_text(encoding="utf-8")
     parts = list(_parts(text))
@@ -71,38 +58,34 @@ def findings(lesson: Lesson) -> list[Finding]:
         if part.kind == "text":
             misses += [*_sentences(part), *_claims(part)]
     misses += sitting_limits.misses(lesson)
-    misses.sort(key=lambda miss: (miss.line, miss.rule))
-    return [Finding(lesson.path, miss.line, miss.rule, miss.says) for miss in misses]
+    return sorted(misses, key=lambda miss: (miss.line, miss.rule))
+
+
+def lines(lesson: Lesson, only: str | None = None) -> list[str]:
+    """Return `findings`, or those of the rule `only`, as lines that name the file and the line to edit."""
+    found = [miss for miss in findings(lesson) if only in (None, miss.rule)]
+    return [f"{lesson.path}:{miss.line}: {miss.rule}: {miss.says}" for miss in found]
 
 
 def _parts(text: str) -> Iterator[Part]:
     """Yield the cells of MyST notebook text with their first lines, without the front matter."""
     lines = text.splitlines()
-    start = lines.index("---", 1) + 1 if lines and lines[0] == "---" else 0
-    held: list[str] = []
-    at, answer, fence = start + 1, "", ""
-    code = False
-    for number, line in enumerate(lines[start:], start + 1):
-        opened, closed = None if fence else _FENCE.match(line), bool(fence) and line.rstrip() == fence
-        if opened or closed:
-            fence = opened[1] if opened else ""
-        if opened and opened[2].startswith("{code-cell}"):
-            yield Part("text", at, "\n".join(held), answer)
-            held, at, answer, code = [], number + 1, "", True
-        elif closed and code:
-            yield _code(at, held)
-            held, at, code = [], number + 1, False
-        elif not fence and line.startswith("+++"):
-            yield Part("text", at, "\n".join(held), answer)
-            held, at, answer = [], number + 1, _answer(line)
-        else:
-            held.append(line)
-    yield Part("text", at, "\n".join(held), answer)
-
-
-def _code(at: int, lines: list[str]) -> Part:
-    options = list(takewhile(lambda line: line.startswith(":"), lines))
-    return Part("code", at + len(options), "\n".join(lines[len(options) :]), _answer(" ".join(options)))
+    first, answer = 0, ""
+    for token in prose.MARKDOWN.parse(text):
+        start, end = token.map or (0, 0)
+        if token.type == "front_matter":
+            first = end
+        elif token.type == "myst_block_break":
+            yield Part("text", first + 1, "\n".join(lines[first:start]), answer)
+            first, answer = end, _answer(lines[start])
+        elif token.type == "fence" and not token.level and token.info.startswith("{code-cell}"):
+            yield Part("text", first + 1, "\n".join(lines[first:start]), answer)
+            first, answer = end, ""
+            code = token.content.splitlines()
+            options = list(takewhile(lambda line: line.startswith(":"), code))
+            at = start + 2 + len(options)
+            yield Part("code", at, "\n".join(code[len(options) :]), _answer(" ".join(options)))
+    yield Part("text", first + 1, "\n".join(lines[first:]), answer)
 
 
 def _answer(options: str) -> str:
@@ -154,41 +137,38 @@ def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Miss]:
 
 
 def _sentences(part: Part) -> Iterator[Miss]:
-    for at, paragraph in _paragraphs(part.source):
-        plain = _FORMULA.sub(lambda m: "X" + "\n" * m[0].count("\n"), paragraph)
+    text = prose.DISPLAYED.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), part.source)
+    for opening, token in pairwise(prose.MARKDOWN.parse(text)):
+        if opening.type != "paragraph_open" or token.content.startswith("|"):  # a row of a table
+            continue
+        plain = _FORMULA.sub(lambda m: "X" + "\n" * m[0].count("\n"), token.content)
         plain = re.sub(r"\]\([^)]*\)|<!--.*?-->|`[^`]*`", lambda m: "X" if m[0][0] == "`" else "", plain, flags=re.DOTALL)
         for sentence in re.split(r"(?<=[.!?:;])[\"”’)*_]*\s+(?=[\"“(*_\w`\[])", plain):
             words = [word for word in sentence.split() if re.search(r"\w", word)]
             if len(words) > MAX_WORDS:
-                line = part.line + part.source[: at + max(0, plain.find(sentence))].count("\n")
+                line = _first(part, token) + plain[: max(0, plain.find(sentence))].count("\n")
                 says = f"{len(words)} words, at most {MAX_WORDS}: “{' '.join(words[:8])} …”"
                 yield Miss("sentence", line, says)
 
 
 def _claims(part: Part) -> Iterator[Miss]:
-    for at, paragraph in _paragraphs(part.source, quotations=True):
+    end, lines = 0, part.source.splitlines()
+    for token in prose.MARKDOWN.parse(part.source):
+        start, stop = token.map or (0, 0)
+        if token.type not in ("paragraph_open", "blockquote_open") or start < end:  # a paragraph inside a quotation
+            continue
+        end, paragraph = stop, "\n".join(lines[start:stop])
         if _LINK.search(paragraph):
             continue
         quoted = [m[0] for m in re.finditer(r"“[^”]+”|(?<![\w=(])\"[^\"\n]+\"", paragraph) if len(m[0].split()) >= QUOTED_WORDS]
-        if (paragraph.startswith(">") and len(paragraph.split()) >= BLOCK_WORDS) or quoted:
-            line = part.line + part.source[:at].count("\n")
+        if quoted or (token.type == "blockquote_open" and len(paragraph.split()) >= BLOCK_WORDS):
             shown = " ".join((quoted[0] if quoted else paragraph).split()[:8])
-            yield Miss("claim", line, f"quoted without a link to its source: {shown} …")
+            yield Miss("claim", _first(part, token), f"quoted without a link to its source: {shown} …")
 
 
-def _paragraphs(source: str, *, quotations: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield each paragraph, list item and quotation with its offset, without code, tables and displayed formulas."""
-    text = re.sub(r"(?ms)^(`{3,}|~{3,}).*?^\1\s*$", lambda m: re.sub(r"[^\n]", " ", m[0]), source)
-    text = re.sub(r"(?ms)\$\$.*?\$\$", lambda m: re.sub(r"[^\n]", " ", m[0][:-1]) + " ", text)
-    text = re.sub(r"(?m)^\|.*$", lambda m: " " * len(m[0]), text)
-    ends = r"\n\s*\n|\n(?=\s*(?:[-*+]|\d+\.) )|\n(?=#)|(?<=\S)\n(?=> *\n)" if not quotations else r"\n\s*\n"
-    start = 0
-    for match in [*re.finditer(ends, text), None]:
-        stop = match.start() if match else len(text)
-        piece = text[start:stop]
-        if piece.strip() and not piece.lstrip().startswith("#"):
-            yield start + len(piece) - len(piece.lstrip()), piece.strip("\n ")
-        start = match.end() if match else stop
+def _first(part: Part, token: Token) -> int:
+    """Return the line of the lesson where a block of a part begins."""
+    return part.line + (token.map or [0])[0]
 
 
 def _symbols(parts: list[Part], text: str) -> Iterator[Miss]:

@@ -48,7 +48,7 @@ def _lesson(folder: Path, body: str, **changes: object) -> _Lesson:
     path = folder / "07_small.md"
     path.write_text(HEAD + body, encoding="utf-8")
     guess = Prediction("guess", "Guess", 1, choices={"a": "so"})
-    return _Lesson(7, "small", path, declared=(_exercise(**{"minutes": 8, "difficulty": 3, **changes}), guess))
+    return _Lesson(7, "", "small", path, declared=(_exercise(**{"minutes": 8, "difficulty": 3, **changes}), guess))
 
 
 def _found(folder: Path, body: str, **changes: object) -> list[tuple[int, str]]:
@@ -138,7 +138,7 @@ def _edition(folder: Path, body: str, *, kind: str = "core", **changes: object) 
     path.write_text(HEAD.replace("---\n", front, 1) + body, encoding="utf-8")
     two = tuple(_exercise(**{"minutes": 8, "difficulty": 3, "id": name, **changes}) for name in ("weigh", "mix"))
     guess = Prediction("guess", "Guess", 1, choices={"a": "so"})
-    lesson = _Lesson(7, "small", path, workshop, declared=(*two, guess))
+    lesson = _Lesson(7, workshop, "small", path, declared=(*two, guess))
     return [(one.rule, one.says) for one in findings(lesson)]
 
 
