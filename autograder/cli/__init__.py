@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from autograder import __version__
 from autograder.authoring.course import CourseError
-from autograder.cli import author, bench, capstone, instructor, learner
+from autograder.cli import author, instructor, learner
 from autograder.cli.common import Command
 from autograder.notebooks.grammars import spare_grammars
 from autograder.sandbox.process import SandboxUnavailable
@@ -115,14 +115,9 @@ def _parser() -> argparse.ArgumentParser:
         lines.append(f"  {name:<16}{text}")
         return sub
 
-    for title, groups in (
-        ("to learn", (learner, capstone)),
-        ("to write lessons", (author,)),
-        ("to teach a class", (instructor, bench)),
-    ):
+    for title, group in (("to learn", learner), ("to write lessons", author), ("to teach a class", instructor)):
         lines.append(f"{title}:")
-        for group in groups:
-            group.register(add)
+        group.register(add)
         lines.append("")
     parser.epilog = "\n".join([*lines, "`attn COMMAND --help` says more of one."])
     return parser

@@ -75,8 +75,7 @@ def register(add: Add) -> None:
 
 
 def _chosen(words: Sequence[str]) -> list[Lesson]:
-    named = [lesson for word in words for lesson in find_lessons(word)]
-    return list(dict.fromkeys(named)) if words else list(lessons())
+    return list(dict.fromkeys(lesson for word in words for lesson in find_lessons(word)) if words else lessons())
 
 
 def _build(arguments: argparse.Namespace) -> int:
@@ -88,7 +87,7 @@ def _build(arguments: argparse.Namespace) -> int:
     chosen = _chosen(arguments.lessons)
     if arguments.check:
         problems = make_release.check(chosen, search=arguments.search)
-        problems += [str(finding) for lesson in chosen for finding in style.findings(lesson)] if settings().style.enforced else []
+        problems += [line for lesson in chosen for line in style.lines(lesson)] if settings().style.enforced else []
         stale = [] if arguments.lessons else readme_tables.refresh(chosen, write=False)
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
@@ -108,14 +107,11 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _style(arguments: argparse.Namespace) -> int:
-    from autograder.authoring.style import findings
+    from autograder.authoring import style
 
-    every = [finding for lesson in _chosen(arguments.lessons) for finding in findings(lesson)]
-    chosen = [finding for finding in every if arguments.only in (None, finding.rule)]
-    for finding in chosen:
-        print(finding)
-    print(f"{len(chosen) or 'nothing'} to mend")
-    return 1 if chosen else 0
+    lines = [line for lesson in _chosen(arguments.lessons) for line in style.lines(lesson, arguments.only)]
+    print("\n".join([*lines, f"{len(lines) or 'nothing'} to mend"]))
+    return 1 if lines else 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -173,7 +169,13 @@ def _book(arguments: argparse.Namespace) -> int:
     else:
         written = book.build(book.chapters(), folder, repository=arguments.repository, address=arguments.address)
     print(f"wrote {len(written)} pages; open {written[-1]}")
-    return 0 if arguments.serve is None else _serve(folder, arguments.serve)
+    if arguments.serve is not None:
+        from autograder.live import serve
+
+        with serve.server(folder, arguments.serve) as running:
+            print(f"open http://127.0.0.1:{running.server_address[1]}/ (Ctrl-C ends the server)", flush=True)
+            running.serve_forever()
+    return 0
 
 
 def _lite(arguments: argparse.Namespace) -> int:
@@ -194,15 +196,6 @@ def _is_clone() -> bool:
         os.environ["ATTN_COURSE"] = str(learners_course())
         return False
     return True
-
-
-def _serve(folder: Path, port: int) -> int:
-    from autograder.live import serve
-
-    with serve.server(folder, port) as running:
-        print(f"open http://127.0.0.1:{running.server_address[1]}/ (Ctrl-C ends the server)", flush=True)
-        running.serve_forever()
-    return 0
 
 
 def _init(arguments: argparse.Namespace) -> int:

@@ -1,9 +1,12 @@
-"""`attn` for instructors: collect, grade, mark, feedback, report, demo."""
+"""`attn` for instructors: collect, grade, mark, feedback, report, demo, bench."""
 
 import argparse
 import contextlib
 import dataclasses
 import json
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,18 @@ def register(add: Add) -> None:
     demo = add("demo", _demo, "Make a small class of good, bad and hostile submissions, and grade it.")
     demo.add_argument("--folder", type=Path, default=None, help="where to put it (default: a temporary folder)")
     _sandboxed(demo)
+
+    bench = add("bench", lambda arguments: 2, "Measure speed on this machine.")
+    kinds = bench.add_subparsers(title="what to measure", required=True, metavar="KIND")
+    text = "A class graded by plain `nbgrader autograde` and by `attn grade`: ratios, equal scores."
+    grading = kinds.add_parser("grading", help=text, description=text)
+    grading.set_defaults(run=_bench)
+    grading.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write JSON to FILE, or instead of the table")
+    grading.add_argument("--lesson", default="03", help="lesson to grade (default: 03)")
+    grading.add_argument("--students", type=int, default=40, help="size of the class (default: 40)")
+    grading.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="for attn grade (default: one for each core)")
+    grading.add_argument("--no-feedback", action="store_true", help="marks only, without feedback pages, for both")
+    grading.add_argument("--sizes", type=int, nargs="+", help="instead: how attn grade's cost grows over classes of these sizes")
 
 
 _MIB = 1 << 20
@@ -225,3 +240,27 @@ def _demo(arguments: argparse.Namespace) -> int:
     else:
         print_class(graded, expected=expected)
     return 0 if demo.as_deserved(graded, expected) else 1
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from autograder.cli import instructor_output
+    from autograder.grading.trials import bench
+
+    lesson, feedback = course.find_lesson(arguments.lesson), not arguments.no_feedback
+    if arguments.sizes:
+        rows = bench.growth(lesson, arguments.sizes, workers=arguments.workers)
+        _write_bench(arguments, rows, instructor_output.growth_lines)
+        return 0
+    report = bench.run(lesson, arguments.students, workers=arguments.workers, feedback=feedback)
+    _write_bench(arguments, report, instructor_output.grading_bench_lines)
+    return 0 if report["scores_equal"] else 1
+
+
+def _write_bench(arguments: argparse.Namespace, report: Any, lines: Callable[[Any], list[str]]) -> None:
+    if arguments.json == "-":
+        print(json.dumps(report, indent=1))
+        return
+    print("\n".join(lines(report)))
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
+        print(f"wrote {arguments.json}", file=sys.stderr)

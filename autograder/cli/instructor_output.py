@@ -16,7 +16,7 @@ from autograder.diagnosis.panel import SYMBOL
 
 if TYPE_CHECKING:
     from autograder.authoring.verify import Verdict
-    from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
+    from autograder.grading.ledger import ClassReport, StudentRow
     from autograder.grading.trials.blind import Told
 
 
@@ -59,7 +59,11 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
         if expected is not None:
             cells.append(f"{expected[row.student]:g} {'✓' if expected[row.student] == row.score else '✗'}")
         states = Counter(state.status for state in row.exercises.values())
-        wrong = [_what(name, state) for name, state in row.exercises.items() if state.status in ("fail", "part")]
+        wrong = [
+            f"{SYMBOL[state.status]} {name}: {escape(' + '.join(state.named()) or state.headline)}"
+            for name, state in row.exercises.items()
+            if state.status in ("fail", "part")
+        ]
         if states["todo"]:
             wrong.append(f"· {states['todo']} not started")
         remarks = [shorten(text, 160, placeholder=" …") for text in row.remarks[:3]]
@@ -166,11 +170,6 @@ def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]
             steps.done(f"{row.student}: {row.problem or f'{row.score:g} of {row.points:g}{remarks}'}", done, total)
 
         yield move
-
-
-def _what(name: str, state: "ExerciseRow") -> str:
-    mistake = " + ".join(state.named()) or state.headline
-    return f"{SYMBOL[state.status]} {name}: {escape(mistake)}"
 
 
 def print_blind(verdicts: "Sequence[Told]") -> None:

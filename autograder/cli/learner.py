@@ -1,18 +1,18 @@
-"""`attn` for learners: doctor, lab, status, check, watch, hint, solution, reset, submit, update, export-answers."""
+"""`attn` for learners: doctor, lab, status, check, watch, hint, solution, reset, submit, update, export-answers, capstone."""
 
 import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autograder.authoring.course import CourseError
-from autograder.cli.common import Add, heed_ctrl_c
-from autograder.cli.completion import completed, lessons, targets
+from autograder.cli.common import Add, heed_ctrl_c, one_thread
 from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import label_of
+from autograder.workspace import folder as workspace
 
 if TYPE_CHECKING:
     from autograder.workspace.rerun import Checked
@@ -23,7 +23,7 @@ def register(add: Add) -> None:
     _common(add("doctor", _doctor, "Try everything the course needs on this machine, and say how to mend what fails."))
 
     lab = add("lab", _lab, "Open JupyterLab in your own copy of the lessons, at the page that lists them.")
-    completed(lab.add_argument("lesson", nargs="?", help="number, slug or name of a lesson"), lessons)
+    _completed(lab.add_argument("lesson", nargs="?", help="number, slug or name of a lesson"), _lessons)
     _common(lab, as_json=False)
     lab.add_argument("--prepare", action="store_true", help="make the copy and end: for VS Code or another editor")
     lab.add_argument("--no-browser", action="store_true", help="print the address instead of opening a browser")
@@ -31,36 +31,36 @@ def register(add: Add) -> None:
 
     status = add("status", _status, "Show your progress, or how a lesson stands.")
     lesson_help = "number, slug or name of a lesson: show each of its exercises"
-    completed(status.add_argument("lesson", nargs="?", help=lesson_help), lessons)
+    _completed(status.add_argument("lesson", nargs="?", help=lesson_help), _lessons)
     status.add_argument("--all", action="store_true", help="name every exercise, of lessons not begun too")
     _common(status)
 
     check = add("check", _check, "Check your notebooks from top to bottom, without opening them.")
     target = "LESSON, EXERCISE or LESSON.EXERCISE"
-    completed(check.add_argument("target", nargs="?", help=f"{target} (default: every lesson that you began)"), targets)
+    _completed(check.add_argument("target", nargs="?", help=f"{target} (default: every lesson that you began)"), _targets)
     _common(check)
 
     watch = add("watch", _watch, "Check what a save of a notebook has changed, until Ctrl-C.")
-    completed(watch.add_argument("lesson", nargs="?", help="watch this lesson only"), lessons)
+    _completed(watch.add_argument("lesson", nargs="?", help="watch this lesson only"), _lessons)
     _common(watch, as_json=False)
 
     hint = add("hint", _hint, "Show the next hint of an exercise.")
-    completed(hint.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE"), targets)
+    _completed(hint.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE"), _targets)
     hint.add_argument("--again", action="store_true", help="show the last one again")
     _common(hint)
 
     solution = add("solution", _solution, "Show our answer: once yours passes, or after the last hint.")
-    completed(solution.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE; a question in words too"), targets)
+    _completed(solution.add_argument("exercise", help="EXERCISE or LESSON.EXERCISE; a question in words too"), _targets)
     solution.add_argument("--sure", action="store_true", help="before yours passes, after the last hint; it is noted")
     _common(solution, as_json=False)
 
     reset = add("reset", _reset, "Give an answer cell or a lesson back as it was released; a backup is kept.")
-    completed(reset.add_argument("target", help=target), targets)
+    _completed(reset.add_argument("target", help=target), _targets)
     reset.add_argument("--yes", action="store_true", help="do not ask")
     _common(reset, as_json=False)
 
     submit = add("submit", _submit, "Pack a lesson for upload, and say what the grader will find.")
-    completed(submit.add_argument("lesson", help="number, slug or name of a lesson"), lessons)
+    _completed(submit.add_argument("lesson", help="number, slug or name of a lesson"), _lessons)
     submit.add_argument("--as", dest="student", metavar="NAME", help="your name in the course (default: your login)")
     submit.add_argument("--to", type=Path, default=None, metavar="FOLDER", help="where to write it (default: the workspace)")
     _common(submit)
@@ -70,11 +70,43 @@ def register(add: Add) -> None:
     export = add("export-answers", _export_answers, "Write your answers to work/answers/, to be imported (lesson 11 does).")
     _common(export, as_json=False)
 
+    capstone = add("capstone", _capstone, "Score your entry to the course's contest in a sandbox, and show the leaderboard.")
+    capstone.add_argument("target", type=Path, metavar="FILE", help="your Python file, or a folder with the files of a class")
+    capstone.add_argument("--seed", type=int, default=0, help="draw other hidden texts (default: 0, with our own entries)")
+    capstone.add_argument("--board", type=Path, default=None, help="the leaderboard's file (default: beside the target)")
+    capstone.add_argument("--unsafe", action="store_true", help="run without a sandbox where there is none: only your own code")
+    capstone.add_argument("--json", action="store_true", help="print JSON")
+
 
 def _common(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
     parser.add_argument("--workspace", type=Path, default=None, help="your copy of the lessons (default: ./work)")
     if as_json:
         parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _completed(action: argparse.Action, words: Callable[..., list[str]]) -> None:
+    """Let argcomplete call `words` for the possible values of the argument."""
+    action.completer = words  # type: ignore[attr-defined]  # the place where it looks
+
+
+def _lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Return the numbers of the workspace's lessons."""
+    try:
+        return [label_of(name) for name in workspace.names(workspace.locate(parsed_args.workspace))]
+    except CourseError:
+        return []
+
+
+def _targets(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Return the lessons, or once a lesson is named, its exercises."""
+    head, dot, _tail = prefix.partition(".")
+    if not dot:
+        return _lessons(parsed_args)
+    try:
+        home = workspace.locate(parsed_args.workspace)
+        return [f"{head}.{name}" for name in workspace.answer_ids(home, workspace.find(home, head), False)]
+    except CourseError:
+        return []
 
 
 def _put(value: Any) -> None:
@@ -96,7 +128,6 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _lab(arguments: argparse.Namespace) -> int:
-    from autograder.workspace import folder as workspace
     from autograder.workspace import index, lab, standing
 
     folder = workspace.prepare(arguments.workspace)
@@ -115,7 +146,6 @@ def _lab(arguments: argparse.Namespace) -> int:
 
 def _status(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_lesson, print_status
-    from autograder.workspace import folder as workspace
     from autograder.workspace import standing
 
     folder = workspace.locate(arguments.workspace)
@@ -133,7 +163,6 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_checked
-    from autograder.workspace import folder as workspace
     from autograder.workspace import rerun, standing
 
     heed_ctrl_c()
@@ -168,7 +197,6 @@ def _steps(folder: Path, checked: Sequence["Checked"]) -> list[str]:
 
 def _watch(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_checked
-    from autograder.workspace import folder as workspace
     from autograder.workspace import rerun, watch
 
     heed_ctrl_c()
@@ -188,7 +216,6 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 def _hint(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_hint
-    from autograder.workspace import folder as workspace
     from autograder.workspace.in_cells import choose_hint, solutions
 
     folder = workspace.locate(arguments.workspace)
@@ -203,21 +230,18 @@ def _hint(arguments: argparse.Namespace) -> int:
 
 def _solution(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_solution
-    from autograder.workspace import folder as workspace
     from autograder.workspace.in_cells import solutions
 
     folder = workspace.locate(arguments.workspace)
     lesson, exercise = _exercise(folder, arguments.exercise, "solution", written=True)
     name = f"{label_of(lesson)}.{exercise}"
-    calls = solutions.Calls(name, f"attn hint {name}", f"attn solution {name} --sure")
-    print_solution(name, solutions.solution(folder, lesson, exercise, sure=arguments.sure, calls=calls).text)
+    calls = {"call": name, "hint_call": f"attn hint {name}", "sure_call": f"attn solution {name} --sure"}
+    print_solution(name, solutions.solution(folder, lesson, exercise, sure=arguments.sure, **calls).text)
     return 0
 
 
 def _exercise(folder: Path, target: str, command: str, *, written: bool = False) -> tuple[str, str]:
     """Return the lesson and the exercise that `target` names for `command`. Raises CourseError if it names a whole lesson."""
-    from autograder.workspace import folder as workspace
-
     lesson, exercise = workspace.resolve(folder, target, written=written)
     if exercise is None:
         example = f"attn {command} {label_of(lesson)}.{workspace.answer_ids(folder, lesson, False)[-1]}"
@@ -227,7 +251,6 @@ def _exercise(folder: Path, target: str, command: str, *, written: bool = False)
 
 def _reset(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import ask
-    from autograder.workspace import folder as workspace
     from autograder.workspace import update
 
     folder = workspace.locate(arguments.workspace)
@@ -248,7 +271,6 @@ def _reset(arguments: argparse.Namespace) -> int:
 def _submit(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_handin
     from autograder.notebooks.rebuild_submission import UnreadableError
-    from autograder.workspace import folder as workspace
     from autograder.workspace import submit
 
     folder = workspace.locate(arguments.workspace)
@@ -267,7 +289,6 @@ def _submit(arguments: argparse.Namespace) -> int:
 
 def _update(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_carried
-    from autograder.workspace import folder as workspace
     from autograder.workspace import update
 
     folder = workspace.locate(arguments.workspace)
@@ -281,7 +302,6 @@ def _update(arguments: argparse.Namespace) -> int:
 
 def _export_answers(arguments: argparse.Namespace) -> int:
     from autograder.workspace import export
-    from autograder.workspace import folder as workspace
 
     folder = workspace.locate(arguments.workspace)
     exported = export.export(folder)
@@ -293,3 +313,19 @@ def _export_answers(arguments: argparse.Namespace) -> int:
     for answer in broken:
         print(f"{answer.lesson}.{answer.exercise}: {answer.problem}")
     return 1 if broken else 0
+
+
+def _capstone(arguments: argparse.Namespace) -> int:
+    one_thread()
+    from autograder.workspace import capstone
+
+    target: Path = arguments.target
+    submissions = capstone.files(target)
+    board = arguments.board or (target if target.is_dir() else target.parent) / capstone.BOARD
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    rows = capstone.run(submissions, board, seed=arguments.seed, unsafe=arguments.unsafe, say=say)
+    print(json.dumps(rows, ensure_ascii=False) if arguments.json else "\n".join(capstone.contest().lines(rows)))
+    return 1 if any(row["refused"] for row in rows if row["name"] in submissions) else 0
