@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from autograder.authoring.course import BESIDE, CourseError, course_root, did_you_mean, learners_course
+from autograder.authoring.course import CourseError, course_root, did_you_mean, learners_course, linked_pages
 from autograder.notebooks import lesson_names
 from autograder.notebooks.atomic_write import write_whole
 from autograder.notebooks.released import Release, is_stub
@@ -47,8 +47,8 @@ def prepare(folder: Path | None) -> Path:
         if not kept.exists():
             _copy_whole(source, kept)
         _copy_files(kept, target / lesson)
-    for name, source in pages().items():
-        copy, kept = target / name, target / progress.MARKER / "release" / name
+    for source in pages():
+        copy, kept = target / source.name, target / progress.MARKER / "release" / source.name
         if not copy.exists() or (kept.exists() and filecmp.cmp(copy, kept, shallow=False)):  # not the learner's own edits
             write_whole(copy, source.read_bytes())
         if not (kept.exists() and filecmp.cmp(source, kept, shallow=False)):
@@ -97,27 +97,30 @@ def released() -> dict[str, Path]:
     return {folder.name: folder for folder in folders}
 
 
-def pages() -> dict[str, Path]:
+def pages() -> list[Path]:
     """Return the course's pages that lessons link to, such as an appendix."""
     root = learners_course()
-    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "release").glob("*/*.ipynb"))]
-    names = sorted({name for text in texts for name in BESIDE.findall(text)})
-    return {name: root / name for name in names if (root / name).is_file()}
+    return linked_pages(root, (root / "release").glob("*/*.ipynb"))
 
 
 def outdated(workspace: Path) -> list[str]:
     """Return the lessons whose version in the course differs from the workspace's."""
-    return [lesson for lesson, folder in released().items() if not _same(folder, release(workspace, lesson).parent)]
-
-
-def _same(folder: Path, other: Path) -> bool:
-    files = [path.name for path in folder.iterdir()]
-    return filecmp.cmpfiles(folder, other, files, shallow=False)[1:] == ([], [])
+    waiting = []
+    for lesson, folder in released().items():
+        names = [path.name for path in folder.iterdir()]
+        _, changed, missing = filecmp.cmpfiles(folder, release(workspace, lesson).parent, names, shallow=False)
+        waiting += [lesson] if changed or missing else []
+    return waiting
 
 
 def names(workspace: Path) -> list[str]:
     """Return the lessons in the workspace, in order."""
     return [folder.name for folder in lesson_names.folders(workspace)]
+
+
+def is_lesson(folder: Path) -> bool:
+    """Return whether `folder` is a lesson's folder in a workspace."""
+    return (folder.parent / progress.MARKER).is_dir() and folder.name in names(folder.parent)
 
 
 def notebook(workspace: Path, lesson: str) -> Path:

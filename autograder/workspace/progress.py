@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autograder.authoring.course import CourseError
-from autograder.diagnosis.explain import Report
+
+if TYPE_CHECKING:
+    from autograder.diagnosis.explain import Report
 
 MARKER = ".attn"
 BUSY_S = 10.0  # how long a writer waits for another one; a write takes milliseconds
@@ -54,7 +57,7 @@ def database(workspace: Path) -> Path:
     return workspace / MARKER / "progress.sqlite3"
 
 
-def record(folder: Path, exercise: str, report: Report) -> None:
+def record(folder: Path, exercise: str, report: "Report") -> None:
     """Record a check made in `folder` (a lesson's folder in a workspace); elsewhere do nothing.
 
     A locked or damaged file must never cost the learner the check itself, so database errors are ignored.

@@ -4,6 +4,7 @@ Only this module counts. An exercise is done when its check passes. A question i
 its cell, as last saved, holds the learner's own words.
 """
 
+import contextlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -109,28 +110,22 @@ def questions(home: Path, lesson: str) -> list[QuestionRow]:
 def link(home: Path, lesson: str, answer: str) -> str:
     """Return the link to the start of an exercise, from a notebook in the lesson's folder.
 
-    It uses a cell id, because JupyterLab finds a cell by its id even in the open notebook, but does not find a heading from
-    a cell's output.
+    It leads to the cell with the exercise's heading, else to the last text above the answer, else to the answer cell. It
+    uses a cell id, because JupyterLab finds a cell by its id even in the open notebook, but does not find a heading from a
+    cell's output.
     """
-    return f"{lesson}.ipynb#cell-id={_begins(home, lesson, answer)}"
-
-
-def _begins(home: Path, lesson: str, answer: str) -> str:
-    """Return the id of the cell with the exercise's heading, else of the last text above the answer, else of the answer cell."""
-    try:
-        cells = workspace.load(workspace.notebook(home, lesson)).cells
-    except CourseError:
-        return answer
-    above: list[Any] = []
-    for cell in cells:
-        if is_answer(cell) and grade_id(cell) == answer:
-            headed = [text for text in above if re.search(r"^### Exercise ", text.source, re.MULTILINE)]
-            return str((headed or above or [cell])[-1].get("id", answer))
-        if is_answer(cell):
-            above = []
-        elif cell.cell_type == "markdown":
-            above.append(cell)
-    return answer
+    first, above = answer, list[Any]()
+    with contextlib.suppress(CourseError):
+        for cell in workspace.load(workspace.notebook(home, lesson)).cells:
+            if is_answer(cell) and grade_id(cell) == answer:
+                headed = [text for text in above if re.search(r"^### Exercise ", text.source, re.MULTILINE)]
+                first = (headed or above or [cell])[-1].get("id", answer)
+                break
+            if is_answer(cell):
+                above = []
+            elif cell.cell_type == "markdown":
+                above.append(cell)
+    return f"{lesson}.ipynb#cell-id={first}"
 
 
 def next_notebook(home: Path, lesson: str | None) -> Path:
@@ -139,12 +134,10 @@ def next_notebook(home: Path, lesson: str | None) -> Path:
     If everything is finished, it is the last notebook.
     """
     if lesson is not None:
-        name = workspace.find(home, lesson)
-    else:
-        rows = status(home)
-        open_ones = [row.lesson for row in core_path_first(rows) if not row.done]
-        name = open_ones[0] if open_ones else rows[-1].lesson
-    return workspace.notebook(Path(), name)
+        return workspace.notebook(Path(), workspace.find(home, lesson))
+    rows = status(home)
+    row = next((row for row in core_path_first(rows) if not row.done), rows[-1])
+    return workspace.notebook(Path(), row.lesson)
 
 
 def _answers(home: Path, lesson: str) -> Iterator[tuple[Any, str]]:

@@ -81,7 +81,11 @@ def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[
     asked = {str(grade_id(cell)) for cell in old.cells if is_answer(cell)}
     still = {str(grade_id(cell)) for cell in new.cells if is_answer(cell)}
     gone = [name for name in asked - still if name not in homes]
-    leaving = {name: _nearest(lesson, homes[name]) for name in asked - still if name in homes}
+    leaving = {  # to a lesson of the same chapter, if several ask a question of that name
+        name: next((home for home in homes[name] if chapter_of(home) == chapter_of(lesson)), homes[name][0])
+        for name in asked - still
+        if name in homes
+    }
     if _version(mine) == _version(new) != _version(old):  # an earlier update was interrupted after writing the notebook
         return Carried(lesson), leaving
     merged, carried = merge(old, new, mine)
@@ -94,11 +98,6 @@ def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[
             carried.notes.append(says)
     workspace.save(merged, target)
     return carried, leaving
-
-
-def _nearest(lesson: str, homes: list[str]) -> str:
-    """Of several lessons that ask a question of that name, return the one in the same chapter."""
-    return next((home for home in homes if chapter_of(home) == chapter_of(lesson)), homes[0])
 
 
 def _keep_in_a_file(folder: Path, lesson: str, answers: Mapping[str, str]) -> None:
@@ -168,9 +167,10 @@ def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
     for cell in mine.cells:
         name = grade_id(cell)
         at = named.get(name, at) if name else texts.get(cell.source, at)
-        if name in named and name not in filled and _same_kind(merged.cells[named[name]], cell):
+        target = merged.cells[named[name]] if name in named and name not in filled else None
+        if target is not None and (not is_answer(target) or target.cell_type == cell.cell_type):
             filled.add(name)
-            _fill(merged.cells[named[name]], cell, old.get(name), carried)
+            _fill(target, cell, old.get(name), carried)
         elif name in old and (cell.source == old[name].source or not is_answer(old[name])):
             if cell.source != old[name].source:
                 carried.notes.append(f"the locked cell `{name}` is gone from the course; your edit of it is in the backup")
@@ -189,10 +189,6 @@ def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
     if "kernelspec" in mine.metadata:
         merged.metadata["kernelspec"] = mine.metadata["kernelspec"]
     return merged, carried
-
-
-def _same_kind(released: Any, cell: Any) -> bool:
-    return not is_answer(released) or bool(released.cell_type == cell.cell_type)
 
 
 def _fill(target: Any, cell: Any, old: Any, carried: Carried) -> None:

@@ -21,7 +21,7 @@ from autograder.workspace.in_cells import missing_exercise
 from autograder.workspace.in_cells.earlier_calls import leans_on
 
 if TYPE_CHECKING:
-    from autograder.workspace.in_cells.overview import Overview
+    from autograder.workspace.in_cells.shown import Shown
 
 
 class Score(float):
@@ -55,8 +55,8 @@ class Score(float):
 @overload
 def check(exercise: str | Callable[..., Any], answer: Any = None) -> Score: ...
 @overload
-def check() -> "Overview": ...
-def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) -> "Score | Overview":
+def check() -> "Shown": ...
+def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) -> "Score | Shown":
     """Check your answer to `exercise` (the name you defined) and show what is right, or which mistake it makes.
 
     Without `answer`, the name is looked up where `check` is called. Without a name, you see your progress in the lesson.

@@ -1,55 +1,28 @@
 """What a learner may call in a cell beside `check`: `hint("softmax")`, `status()`, `solution("softmax")`."""
 
 import html
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError, did_you_mean
-from autograder.diagnosis.explain import LessonRow
 from autograder.diagnosis.finding import fact
-from autograder.diagnosis.panel import HINT, inline, overview_html, overview_text, plain
+from autograder.diagnosis.panel import HINT, inline, plain
 from autograder.diagnosis.phrase import say
 from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
 from autograder.workspace.in_cells import choose_hint, solutions
 from autograder.workspace.in_cells.check import find_packs, find_record
-from autograder.workspace.in_cells.overview import Contents, contents
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A text that a notebook shows as HTML, and everything else as plain text."""
-
-    text: str
-    markup: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        return f'<div class="attn-panel" role="status">{self.markup}</div>'
-
-
-@dataclass(frozen=True)
-class Words:
-    """An answer in words, as Markdown, which a notebook typesets with its formulas."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_markdown_(self) -> str:
-        return self.text
+from autograder.workspace.in_cells.overview import Contents, contents, of_lessons
+from autograder.workspace.in_cells.shown import Shown, panel
 
 
 def hint(exercise: str | None = None) -> Shown:
     """Show the next hint for an exercise of this lesson. The workspace remembers how many you have read."""
     if exercise is None:
         raise _say_which("hint")
-    if _alone():
+    if not (Path.cwd().parent / progress.MARKER).is_dir() and find_packs():  # as in Colab: the installed course's packs
         given = choose_hint.hint_alone(exercise, hints_of(find_record(exercise, "hint", "hints")))
     else:
         home, lesson = _here("hint")
@@ -57,12 +30,12 @@ def hint(exercise: str | None = None) -> Shown:
         given = choose_hint.hint(home, lesson, exercise)
     if not given.text:
         none = say(fact("hint.none"))
-        return Shown(none, none)
+        return panel(none, none)
     head = f"Hint {given.level} of {given.total}: {HINT[given.level - 1].lower()}"
     last = given.level == given.total and bool(given.lesson) and solutions.are_here(given.lesson)
     after = say(fact("hint.last", exercise=exercise)) if last else ""
     text, markup = f"{head}\n{plain(given.text)}", f"<b>{html.escape(head)}</b><br>{inline(given.text)}"
-    return Shown(f"{text}\n{after}", f"{markup}<br>{inline(after)}") if after else Shown(text, markup)
+    return panel(f"{text}\n{after}", f"{markup}<br>{inline(after)}") if after else panel(text, markup)
 
 
 def status() -> Shown | Contents:
@@ -70,17 +43,17 @@ def status() -> Shown | Contents:
     if (Path.cwd() / progress.MARKER).is_dir():
         return contents(Path.cwd())
     home, lesson = _here("status")
-    rows = [row for row in standing.status(home) if row.score > 0 or row.lesson == lesson]
-    rows = [row if row.lesson == lesson else _linked_from_beside(row) for row in rows]
-    return Shown("\n\n".join(map(overview_text, rows)), "".join(map(overview_html, rows)))
+    rows = []
+    for row in standing.status(home):
+        if row.lesson == lesson:
+            rows.append(row)
+        elif row.score > 0:  # with links that work from this notebook
+            questions = [replace(question, link=f"../{row.lesson}/{question.link}") for question in row.questions]
+            rows.append(replace(row, questions=tuple(questions)))
+    return of_lessons(rows)
 
 
-def _linked_from_beside(row: LessonRow) -> LessonRow:
-    """Return the row with links that work from another lesson's notebook."""
-    return replace(row, questions=tuple(replace(question, link=f"../{row.lesson}/{question.link}") for question in row.questions))
-
-
-def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Words":
+def solution(exercise: str | None = None, *, sure: bool = False) -> Shown:
     """Show our answer once yours passes, or after the last hint with `sure=True`. Looking it up early is recorded.
 
     For a question in words, you see what we would write, once you have written something and saved the notebook. Raises
@@ -90,19 +63,13 @@ def solution(exercise: str | None = None, *, sure: bool = False) -> "Shown | Wor
         raise _say_which("solution")
     home, lesson = _here("solution")
     _known(home, lesson, exercise, written=True)
-    calls = solutions.Calls(f"solution({exercise!r})", f'hint("{exercise}")', f'solution("{exercise}", sure=True)')
-    reference = solutions.solution(home, lesson, exercise, sure=sure, calls=calls)
-    return Words(reference.text) if reference.words else Shown(reference.text, f"<pre>{html.escape(reference.text)}</pre>")
-
-
-def _alone() -> bool:
-    """Return whether the notebook is outside a workspace, as in Colab, where the installed course's packs know its exercises."""
-    return not (Path.cwd().parent / progress.MARKER).is_dir() and bool(find_packs())
+    calls = {"call": f"solution({exercise!r})", "hint_call": f'hint("{exercise}")'}
+    return solutions.solution(home, lesson, exercise, sure=sure, sure_call=f'solution("{exercise}", sure=True)', **calls)
 
 
 def _here(name: str) -> tuple[Path, str]:
     folder = Path.cwd()
-    if not (folder.parent / progress.MARKER).is_dir() or folder.name not in workspace.names(folder.parent):
+    if not workspace.is_lesson(folder):
         raise CourseError(f"{name}(): expected a notebook in a workspace, got {folder}. `attn lab` makes one and opens it.")
     return folder.parent, folder.name
 

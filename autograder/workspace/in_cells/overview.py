@@ -14,31 +14,24 @@ from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import label_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
+from autograder.workspace.in_cells.shown import Shown
 
 Step = tuple[str, str]  # what to do, and a link to it ("" if there is none)
 
 
-@dataclass(frozen=True)
-class Overview:
-    """A lesson's row of `standing.status`, shown as a panel in a notebook and as text elsewhere."""
-
-    row: LessonRow
-
-    def __repr__(self) -> str:
-        return panel.overview_text(self.row)
-
-    def _repr_html_(self) -> str:
-        return panel.overview_html(self.row)
-
-
-def overview(folder: Path) -> Overview:
+def overview(folder: Path) -> Shown:
     """Return the progress of the lesson in `folder`. Raises CourseError if that is not a lesson in a workspace."""
-    if not (folder.parent / progress.MARKER).is_dir() or folder.name not in workspace.names(folder.parent):
+    if not workspace.is_lesson(folder):
         raise CourseError(
             f"check(): progress is kept in a workspace, and {folder} is not a lesson of one. `attn lab` makes one and opens it; "
             'check("name") works everywhere.'
         )
-    return Overview(standing.status(folder.parent, only=(folder.name,))[0])
+    return of_lessons(standing.status(folder.parent, only=(folder.name,)))
+
+
+def of_lessons(rows: Sequence[LessonRow]) -> Shown:
+    """Return the progress of some lessons, as panels in a notebook."""
+    return Shown("\n\n".join(map(panel.overview_text, rows)), "".join(map(panel.overview_html, rows)))
 
 
 @dataclass(frozen=True)

@@ -4,86 +4,70 @@ Both follow the same rules: the learner's own answer, or the last hint, comes fi
 recorded.
 """
 
-from dataclasses import dataclass
+import html
 from pathlib import Path
 
-from autograder.authoring.course import CourseError
+from autograder.authoring.course import CourseError, find_lesson
 from autograder.judging.exercise import Prediction
 from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
+from autograder.workspace.in_cells.shown import Shown, panel
 
 HINTS_FIRST = 3
 
 
-@dataclass(frozen=True)
-class Calls:
-    """The calls to quote to the learner: this call, the one for the next hint, and the one to use after the last hint."""
+def solution(home: Path, lesson: str, exercise: str, *, sure: bool, call: str, hint_call: str, sure_call: str) -> Shown:
+    """Return our answer if the rules allow it. Raises CourseError saying what comes first if they don't.
 
-    this: str
-    hint: str
-    sure: str
-
-
-@dataclass(frozen=True)
-class Reference:
-    """Our answer: code, or Markdown if `words`."""
-
-    text: str
-    words: bool
-
-
-def solution(home: Path, lesson: str, exercise: str, *, sure: bool, calls: Calls) -> Reference:
-    """Return our answer if the rules allow it. Raises CourseError saying what comes first if they don't."""
+    The calls are quoted to the learner: this one, the one for the next hint, and the one to use after the last hint.
+    """
     if exercise not in workspace.load_pack(home, lesson).exercises:  # a question in words
         if exercise not in workspace.answered(home, lesson):
             raise CourseError(
-                f"{calls.this}: your own answer comes first. Write it in its cell, save the notebook (Ctrl+S), then again."
+                f"{call}: your own answer comes first. Write it in its cell, save the notebook (Ctrl+S), then again."
             )
-        return Reference(_source(lesson, exercise, calls), words=True)
+        text = _source(lesson, exercise, call)
+        return Shown(text, markdown=text)
     record = workspace.load_pack(home, lesson).exercises[exercise]
     entry = progress.read(home).get((lesson, exercise))
     passed = entry is not None and entry.status == "pass"
     if not passed and isinstance(record, Prediction):
-        raise CourseError(f"{calls.this}: your own prediction comes first. Any that you make passes its check.")
+        raise CourseError(f"{call}: your own prediction comes first. Any that you make passes its check.")
     shown, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(hints_of(record)))
     if not passed and (shown < given or not sure):
-        rest = f"`{calls.hint}` has {given - shown} more for you" if shown < given else "all hints are read"
+        rest = f"`{hint_call}` has {given - shown} more for you" if shown < given else "all hints are read"
         raise CourseError(
-            f"{calls.this}: your own answer comes first. {rest[0].upper()}{rest[1:]}; after the last one, "
-            f"`{calls.sure}` shows the reference."
+            f"{call}: your own answer comes first. {rest[0].upper()}{rest[1:]}; after the last one, "
+            f"`{sure_call}` shows the reference."
         )
-    text = _source(lesson, exercise, calls)
+    text = _source(lesson, exercise, call)
     if not passed:
         progress.looked_up(home, lesson, exercise)
-    return Reference(text, words=False)
+    return panel(text, f"<pre>{html.escape(text)}</pre>")
 
 
 def are_here(lesson: str) -> bool:
     """Return whether this machine has the answers. The course's repository has them; its wheel does not."""
-    from autograder.authoring.course import find_lesson
-
     try:
         return bool(find_lesson(lesson))
     except CourseError:
         return False
 
 
-def _source(lesson: str, exercise: str, calls: Calls) -> str:
+def _source(lesson: str, exercise: str, call: str) -> str:
     """Return the reference's source. Raises CourseError without the course itself, because released lessons hold none."""
-    from autograder.authoring.course import find_lesson
     from autograder.authoring.read_lesson import read_lesson
     from autograder.authoring.reference_source import BEGIN, END, injected
     from autograder.notebooks.roles import grade_id, is_answer
 
     missing = (
-        f"{calls.this}: our answers come with the course's repository, and are not here. Work in a clone of it (`make lab` "
+        f"{call}: our answers come with the course's repository, and are not here. Work in a clone of it (`make lab` "
         "there), or end JupyterLab, and set ATTN_COURSE to the folder `course` of a clone before `attn lab`."
     )
     try:
-        cells = [cell for cell in read_lesson(find_lesson(lesson)).cells if is_answer(cell) and grade_id(cell) == exercise]
-    except CourseError:
+        cells = read_lesson(find_lesson(lesson)).cells
+        cell = next(cell for cell in cells if is_answer(cell) and grade_id(cell) == exercise)
+    except (CourseError, StopIteration):
         raise CourseError(missing) from None
-    if not cells:
-        raise CourseError(missing)
-    return "\n".join(line for line in injected(cells[0]).splitlines() if line.strip() not in (BEGIN, END))
+    return "\n".join(line for line in injected(cell).splitlines() if line.strip() not in (BEGIN, END))
