@@ -136,8 +136,8 @@ def _in_zip(
     if len(entries) > MAX_ENTRIES:
         yield Refused(shown(name or "the archive"), f"expected at most {MAX_ENTRIES} files in it, got {len(entries)}")
         return
-    seen = [_folded(entry.filename) for entry in entries]
-    doubled = {each for each, times in Counter(seen).items() if times > 1}
+    names = [_folded(entry.filename) for entry in entries]
+    doubled = {each for each, times in Counter(names).items() if times > 1}
     prefix = f"{name}/" if name else ""
     for entry in sorted(entries, key=lambda each: each.filename):
         path = prefix + entry.filename

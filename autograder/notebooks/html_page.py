@@ -59,8 +59,8 @@ def maths_to_mathml(text: str) -> str:
     def one(match: re.Match[str]) -> str:
         if match[1]:
             return match[1]
-        made: str = convert(match[2] or match[3], display="block" if match[2] else "inline")
-        return re.sub(r"([*_])", lambda m: f"&#{ord(m[1])};", made)  # keeps Markdown from reading emphasis
+        mathml: str = convert(match[2] or match[3], display="block" if match[2] else "inline")
+        return re.sub(r"([*_])", lambda m: f"&#{ord(m[1])};", mathml)  # keeps Markdown from reading emphasis
 
     return _MATHS.sub(one, text)
 
@@ -70,8 +70,8 @@ def markdown(source: str, *, trusted: bool) -> str:
 
     Unless it is `trusted`, tags become text, formulas stay TeX, and links lead only to web pages and mail addresses.
     """
-    made: str = _renderer(trusted)(maths_to_mathml(source) if trusted else source)
-    return made
+    html: str = _renderer(trusted)(maths_to_mathml(source) if trusted else source)
+    return html
 
 
 @functools.cache

@@ -85,5 +85,5 @@ def workshops_beside(names: Sequence[str], name: str) -> list[str]:
 
 def folders(place: Path) -> list[Path]:
     """Return the folders in `place` that are named like lessons, in order."""
-    found = [path for path in place.glob("[0-9][0-9]*_*") if parse(path.name) and path.is_dir()]
-    return sorted(found, key=lambda path: path.name)
+    lessons = [path for path in place.glob("[0-9][0-9]*_*") if parse(path.name) and path.is_dir()]
+    return sorted(lessons, key=lambda path: path.name)

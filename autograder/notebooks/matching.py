@@ -147,9 +147,13 @@ def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
     original = known.cells[str(each.key)]
     if original.cell_type != each.cell.kind or known.untouched(str(each.key), each.cell.source):
         return [each]
-    new = [one for one in statements_of(each.cell.source) if one.names and not known.given_names.intersection(one.names)]
+    new = [
+        statement
+        for statement in statements_of(each.cell.source)
+        if statement.names and not known.given_names.intersection(statement.names)
+    ]
     texts = texts_of(each.cell.source, new)
-    added = [one for one, text in zip(new, texts, strict=True) if plain(text) not in known.own]
+    added = [statement for statement, text in zip(new, texts, strict=True) if plain(text) not in known.own]
     kept = "; what you added to it was kept" if added else ""
     notes.append(f"the locked cell {each.key!r} was changed: the lesson's own was run{kept}")
     extra = Read(replace(each.cell, source=put_together(each.cell.source, added), grade_id=None, cell_id=None, pictures=()))
@@ -164,12 +168,12 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
         return
     rest, parts = list[Statement](), {name: list[Statement]() for name in names}
     every = statements_of(source)
-    for one, text in zip(every, texts_of(source, every), strict=True):
-        owner = next((name for name in names if name in one.names and not one.modules), None)
+    for statement, text in zip(every, texts_of(source, every), strict=True):
+        owner = next((name for name in names if name in statement.names and not statement.modules), None)
         if owner is not None:
-            parts[owner].append(one)
+            parts[owner].append(statement)
         elif plain(text) not in known.own:
-            rest.append(one)
+            rest.append(statement)
     if rest:
         yield Read(replace(each.cell, source=put_together(source, rest)))
     for name in names:
@@ -179,7 +183,7 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
 def _without(each: Read, names: set[str]) -> Iterator[Read]:
     """Yield what a cell contains besides definitions of `names`."""
     source = each.cell.source
-    rest = [one for one in statements_of(source) if one.modules or not names.intersection(one.names)]
+    rest = [statement for statement in statements_of(source) if statement.modules or not names.intersection(statement.names)]
     if rest:
         yield Read(replace(each.cell, source=put_together(source, rest)))
 
@@ -242,6 +246,6 @@ def _defines(cell: Any) -> set[str]:
     if cell.kind != "code":
         return set()
     try:
-        return {name for one in statements(cell.source) if not one.modules for name in one.names}
+        return {name for statement in statements(cell.source) if not statement.modules for name in statement.names}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {name for pair in _SET.findall(cell.source) for name in pair if name}

@@ -29,18 +29,18 @@ _MARKS = re.compile(
 
 def pasted(item: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the base64 of the pictures in a cell's attachments and in its text."""
-    found: list[str] = []
+    pictures: list[str] = []
     attachments = item.get("attachments")
     for kinds in attachments.values() if isinstance(attachments, dict) else ():
         for kind, data in kinds.items() if isinstance(kinds, dict) else ():
             text = "".join(part for part in data if isinstance(part, str)) if isinstance(data, list) else data
             if kind in KINDS and isinstance(text, str):
-                found.append(text)
+                pictures.append(text)
     source = item.get("source")
     text = "".join(part for part in source if isinstance(part, str)) if isinstance(source, list) else source
     if isinstance(text, str) and "data:image/" in text:
-        found += [match[2] for match in _INLINE.finditer(text)]
-    return tuple(text for text in found[:MAX_PICTURES] if len(text) <= MAX_ENCODED)
+        pictures += [match[2] for match in _INLINE.finditer(text)]
+    return tuple(text for text in pictures[:MAX_PICTURES] if len(text) <= MAX_ENCODED)
 
 
 def unmarked(text: str, most: int) -> str:
@@ -85,7 +85,7 @@ def drawn_again(encoded: str) -> str | None:
 
 def shown(source: str, number: int) -> str:
     """Return `source` followed by `number` pictures, as Markdown attachments."""
-    marks = "".join(f"\n\n![pasted picture {one}](attachment:picture-{one}.png)" for one in range(1, number + 1))
+    marks = "".join(f"\n\n![pasted picture {place}](attachment:picture-{place}.png)" for place in range(1, number + 1))
     return f"{source.rstrip()}{marks}"
 
 

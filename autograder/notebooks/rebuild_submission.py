@@ -144,23 +144,23 @@ _KINDS = {
 def _instead(data: bytes) -> str:
     """Say what a file is, if it is not a notebook."""
     start = data[:400].lstrip(b"\xef\xbb\xbf \t\r\n")
-    found = next((text for begin, text in _KINDS.items() if start.startswith(begin)), "")
+    kind = next((text for begin, text in _KINDS.items() if start.startswith(begin)), "")
     if b"\n<<<<<<< " in data or start.startswith(b"<<<<<<< "):
         return "two versions of it were merged and not settled"
     if not data.strip():
         return "it is empty"
-    return found or ("it is cut off" if start.startswith(b"{") else "")
+    return kind or ("it is cut off" if start.startswith(b"{") else "")
 
 
 def _bounded(cells: Iterable[Cell]) -> list[Cell]:
     """Return `cells` as a list, or raise UnreadableError if there are too many or their text is too long."""
-    found, left = list[Cell](), MAX_TEXT
+    kept, left = list[Cell](), MAX_TEXT
     for cell in cells:
-        found.append(cell)
+        kept.append(cell)
         left -= len(cell.source)
-        if len(found) > MAX_CELLS or left < 0:
+        if len(kept) > MAX_CELLS or left < 0:
             raise UnreadableError(_TOO_MUCH)
-    return found
+    return kept
 
 
 def cell_of(item: Mapping[str, Any]) -> Cell:
@@ -174,13 +174,13 @@ def cell_of(item: Mapping[str, Any]) -> Cell:
     name = grader.get("grade_id") if isinstance(grader, dict) else None
     kind, own = item.get("cell_type"), item.get("id", about.get("id"))  # Colab keeps the id in the metadata
     text = _whole(source).replace("\r\n", "\n").replace("\r", "\n") if isinstance(source, str) else ""  # Python's line ends
-    found = pictures.pasted(item) if kind != "code" else ()
+    attached = pictures.pasted(item) if kind != "code" else ()
     return Cell(
         kind if isinstance(kind, str) else "",
-        text[:MAX_SOURCE] if kind == "code" else (pictures.unmarked(text, MAX_PROSE) if found else text[:MAX_PROSE]),
+        text[:MAX_SOURCE] if kind == "code" else (pictures.unmarked(text, MAX_PROSE) if attached else text[:MAX_PROSE]),
         _whole(name) if isinstance(name, str) else None,
         own if isinstance(own, str) else None,
-        found,
+        attached,
     )
 
 
@@ -244,5 +244,5 @@ def _written(cell: Cell, released: str) -> str:
 
 
 def _extra(cell: Cell, number: int) -> Any:
-    made = {"cell_type": cell.kind, "id": f"extra-{number}", "metadata": {}, "source": _written(cell, "")}
-    return nbformat.from_dict(made if cell.kind == "markdown" else {**made, "outputs": [], "execution_count": None})
+    extra = {"cell_type": cell.kind, "id": f"extra-{number}", "metadata": {}, "source": _written(cell, "")}
+    return nbformat.from_dict(extra if cell.kind == "markdown" else {**extra, "outputs": [], "execution_count": None})

@@ -65,33 +65,36 @@ def statements(source: str) -> list[Statement]:
     """
     known = getattr(_told, "statements", {})
     if source in known:
-        if (told := known[source]) is None:
+        if (prepared := known[source]) is None:
             raise ValueError("no Python, or too slow to read")
-        return list(told)
+        return list(prepared)
     may_parse(source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a learner's invalid escapes don't concern the grader
         body = ast.parse(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
     rows = source.split("\n")
-    found: list[Statement] = []
+    statements_read: list[Statement] = []
     for node in body:
         (changes, alters), last = changed_in(node), node.end_lineno or node.lineno
-        first = found[-1].last + 1 if found else 1
-        one = Statement(first, last, _bound(node), _modules(node), _calls(node), tuple(changes), _spelt(node, rows), alters)
-        if found and (node.lineno < first or len(found) == MAX_STATEMENTS):  # after a semicolon, or beyond the limit
-            one = _joined(found.pop(), one)
-        found.append(one)
-    if found:
-        found[-1] = found[-1]._replace(last=max(found[-1].last, len(rows)))
-    return found
+        first = statements_read[-1].last + 1 if statements_read else 1
+        statement = Statement(first, last, _bound(node), _modules(node), _calls(node), tuple(changes), _spelt(node, rows), alters)
+        if statements_read and (
+            node.lineno < first or len(statements_read) == MAX_STATEMENTS
+        ):  # after a semicolon, or beyond the limit
+            statement = _joined(statements_read.pop(), statement)
+        statements_read.append(statement)
+    if statements_read:
+        statements_read[-1] = statements_read[-1]._replace(last=max(statements_read[-1].last, len(rows)))
+    return statements_read
 
 
-def _joined(one: Statement, more: Statement) -> Statement:
+def _joined(first: Statement, second: Statement) -> Statement:
     """Return two statements as one, which is then neither an import nor an expression alone."""
     names, changes, spelt = (
-        tuple(dict.fromkeys(pair)) for pair in (one.names + more.names, one.changes + more.changes, one.spelt + more.spelt)
+        tuple(dict.fromkeys(pair))
+        for pair in (first.names + second.names, first.changes + second.changes, first.spelt + second.spelt)
     )
-    return Statement(one.first, max(one.last, more.last), names, (), (), changes, spelt, one.alters or more.alters)
+    return Statement(first.first, max(first.last, second.last), names, (), (), changes, spelt, first.alters or second.alters)
 
 
 def without_magics(source: str) -> str:
@@ -102,16 +105,16 @@ def without_magics(source: str) -> str:
 def texts_of(source: str, chosen: Iterable[Statement]) -> list[str]:
     """Return the lines in `source` of each of the `chosen` statements."""
     lines = source.split("\n")
-    return ["\n".join(lines[each.first - 1 : each.last]) for each in chosen]
+    return ["\n".join(lines[statement.first - 1 : statement.last]) for statement in chosen]
 
 
 def put_together(source: str, chosen: Sequence[Statement]) -> str:
     """Return a cell of only the `chosen` statements of `source`, recorded so that this thread does not parse the new cell."""
     text = "\n".join(texts_of(source, chosen))
     known, line = [], 0
-    for each in chosen:
-        length = each.last - each.first + 1
-        known.append(each._replace(first=line + 1, last=line + length))
+    for statement in chosen:
+        length = statement.last - statement.first + 1
+        known.append(statement._replace(first=line + 1, last=line + length))
         line += length
     if getattr(_told, "ours", None) is not None:
         _told.statements.setdefault(text, known)
@@ -121,17 +124,17 @@ def put_together(source: str, chosen: Sequence[Statement]) -> str:
 def _bound(node: ast.stmt) -> tuple[str, ...]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return (node.name,)
-    found: dict[str, None] = {}
-    for each in ast.walk(node):
-        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            found[each.id] = None
-        elif isinstance(each, _NAMED) and each.name:
-            found[each.name] = None
-        elif isinstance(each, ast.MatchMapping) and each.rest:
-            found[each.rest] = None
-        elif isinstance(each, ast.alias):
-            found[each.asname or each.name.partition(".")[0]] = None
-    return tuple(found)
+    names: dict[str, None] = {}
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            names[child.id] = None
+        elif isinstance(child, _NAMED) and child.name:
+            names[child.name] = None
+        elif isinstance(child, ast.MatchMapping) and child.rest:
+            names[child.rest] = None
+        elif isinstance(child, ast.alias):
+            names[child.asname or child.name.partition(".")[0]] = None
+    return tuple(names)
 
 
 def _spelt(node: ast.stmt, rows: Sequence[str]) -> tuple[str, ...]:
@@ -225,13 +228,13 @@ def calls(source: str) -> list[str] | None:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # IPython may still run it; whoever reads the flag sees what it does
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            found[node.func.id] = None
+            names[node.func.id] = None
         elif isinstance(node, ast.Call) or _is_work(node):
             return None
-    return list(found)
+    return list(names)
 
 
 def _is_work(node: ast.AST) -> bool:
