@@ -70,8 +70,8 @@ def markdown(source: str, *, trusted: bool) -> str:
 
     Unless it is `trusted`, tags become text, formulas stay TeX, and links lead only to web pages and mail addresses.
     """
-    html: str = _renderer(trusted)(maths_to_mathml(source) if trusted else source)
-    return html
+    rendered: str = _renderer(trusted)(maths_to_mathml(source) if trusted else source)
+    return rendered
 
 
 @functools.cache

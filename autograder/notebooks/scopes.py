@@ -7,11 +7,10 @@ import threading
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 KEPT = 1000  # texts whose names are cached
 MAX_STATEMENTS = 2000  # in a cell; further ones count as part of the last
-_told = threading.local()
 _WORD = re.compile(r"\w+")
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$|^([ \t]*)[\w.]+\?{1,2}[ \t]*$", re.MULTILINE)
@@ -21,6 +20,19 @@ _HARMLESS = re.compile(
     r"|^([ \t]*)[\w.]+\?{1,2}[ \t]*$",
     re.MULTILINE,
 )
+
+
+class _Told(threading.local):
+    """What this thread may parse (None: everything), and what another process has found in other texts (None: no Python)."""
+
+    def __init__(self) -> None:
+        self.ours: Collection[str] | None = None
+        self.known: dict[str, tuple[set[str], set[str]] | None] = {}
+        self.statements: dict[str, list[Statement] | None] = {}
+
+
+_told = _Told()
+T = TypeVar("T")
 
 
 class Statement(NamedTuple):
@@ -63,15 +75,9 @@ def statements(source: str) -> list[Statement]:
     >>> [tuple(each)[:3] for each in statements("# why\\n%time 3\\nimport numpy as np\\ndef f(x):\\n    return x")]
     [(1, 2, ()), (3, 3, ('np',)), (4, 5, ('f',))]
     """
-    known = getattr(_told, "statements", {})
-    if source in known:
-        if (prepared := known[source]) is None:
-            raise ValueError("no Python, or too slow to read")
-        return list(prepared)
-    may_parse(source)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a learner's invalid escapes don't concern the grader
-        body = ast.parse(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
+    if (told := _told_of(source, _told.statements)) is not None:
+        return list(told)
+    body = _parsed(_MAGIC.sub(lambda line: f"{line[1] or line[2] or ''}pass", source)).body
     rows = source.split("\n")
     statements_read: list[Statement] = []
     for node in body:
@@ -86,6 +92,22 @@ def statements(source: str) -> list[Statement]:
     if statements_read:
         statements_read[-1] = statements_read[-1]._replace(last=max(statements_read[-1].last, len(rows)))
     return statements_read
+
+
+def _told_of(source: str, known: Mapping[str, T | None]) -> T | None:
+    """Return what is `known` of a text, or None if this thread is to parse it. Raises ValueError if it can do neither."""
+    if source in known:
+        if known[source] is None:
+            raise ValueError("no Python, or too slow to read")
+        return known[source]
+    may_parse(source)
+    return None
+
+
+def _parsed(source: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a learner's invalid escapes don't concern the grader
+        return ast.parse(source)
 
 
 def _joined(first: Statement, second: Statement) -> Statement:
@@ -116,7 +138,7 @@ def put_together(source: str, chosen: Sequence[Statement]) -> str:
         length = statement.last - statement.first + 1
         known.append(statement._replace(first=line + 1, last=line + length))
         line += length
-    if getattr(_told, "ours", None) is not None:
+    if _told.ours is not None:
         _told.statements.setdefault(text, known)
     return text
 
@@ -223,9 +245,7 @@ def calls(source: str) -> list[str] | None:
     """
     may_parse(source)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = _parsed(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None  # IPython may still run it; whoever reads the flag sees what it does
     names: dict[str, None] = {}
@@ -264,14 +284,12 @@ def only(ours: Collection[str] | None) -> None:
 
 def is_told(source: str) -> bool:
     """Return whether this thread knows the `scopes` of `source` or may compute them."""
-    ours = getattr(_told, "ours", None)
-    return ours is None or source in ours or source in _told.known
+    return _told.ours is None or source in _told.ours or source in _told.known
 
 
 def may_parse(source: str) -> None:
     """Raise ValueError if this thread has to leave the parsing of `source` to a child process, which may fail."""
-    ours = getattr(_told, "ours", None)
-    if ours is not None and source not in ours:
+    if _told.ours is not None and source not in _told.ours:
         raise ValueError("not to be parsed here")
 
 
@@ -295,13 +313,7 @@ def scopes(source: str) -> tuple[set[str], set[str]]:
     >>> sorted(scopes("def f(x): return np.sum(x) + y")[1])
     ['np', 'y']
     """
-    known = getattr(_told, "known", {})
-    if source in known:
-        if (found := known[source]) is None:
-            raise ValueError("no Python, or too slow to read")
-        return set(found[0]), set(found[1])
-    may_parse(source)
-    defines, reads = _compiled(source)
+    defines, reads = _told_of(source, _told.known) or _compiled(source)
     return set(defines), set(reads)
 
 
