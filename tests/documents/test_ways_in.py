@@ -177,7 +177,7 @@ def test_a_course_that_is_published_is_installed_by_its_name(monkeypatch: pytest
 def test_each_released_lesson_ends_in_a_link_to_the_next_core() -> None:
     core = [lesson for lesson in lessons() if not lesson.workshop]
     for lesson in lessons():
-        later = next((each for each in core if each.number > lesson.number), None)
+        later = next((each for each in core if each.chapter > lesson.chapter), None)
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# T")])
         made, _ = LeadOn().preprocess(notebook, {"nbgrader": {"notebook": lesson.name}})
         nbformat.validate(made)
@@ -190,7 +190,7 @@ def test_each_released_lesson_ends_in_a_link_to_the_next_core() -> None:
             assert (
                 course_root() / kind / lesson.name / link
             ).resolve() == course_root() / kind / later.name / f"{later.name}.ipynb"
-        assert f"[{later.number:02d} {later.title}]" in last
+        assert f"[{later.chapter:02d} {later.title}]" in last
 
 
 def test_the_site_leaves_out_the_cells_that_install_and_lead_on() -> None:

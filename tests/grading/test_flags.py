@@ -64,7 +64,7 @@ def material(lesson: str) -> tuple[Any, dict[str, str], Any]:
 
 def notebook_of(exercise: str) -> str:
     """The notebook of chapter 03 that asks `exercise`."""
-    return next(lesson.name for lesson in lessons() if lesson.number == 3 and exercise in lesson.checked)
+    return next(lesson.name for lesson in lessons() if lesson.chapter == 3 and exercise in lesson.checked)
 
 
 def said(lesson: str, answers: dict[str, str] | None = None, own: str = "", modules: tuple[str, ...] = ()) -> list[str]:
