@@ -6,8 +6,6 @@ gradebook, with a trail of who changed what. `desk` joins them for the `server`,
 """
 
 import contextlib
-import csv
-import io
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -55,14 +53,12 @@ def opened(address: str) -> Iterator[None]:
 
 def trail(root: Path, assignment: str) -> str:
     """Return who changed which mark of `assignment`, when, from what to what, as CSV."""
-    from autograder.grading.reports.class_table import cell
+    from autograder.grading.reports.class_table import as_csv
     from autograder.hand_marking.store import Store
 
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["time", "marker", "question", "student", "before", "after", "comment_before", "comment_after"])
+    rows = [["time", "marker", "question", "student", "before", "after", "comment_before", "comment_after"]]
     with Store(nbgrader_api(root), assignment) as store:
         for change in store.trail():
-            who = change.time, change.marker, change.question, change.student, change.before["score"], change.after["score"]
-            writer.writerow([cell(value) for value in (*who, change.before["comment"], change.after["comment"])])
-    return text.getvalue()
+            marks = [change.before["score"], change.after["score"], change.before["comment"], change.after["comment"]]
+            rows.append([change.time, change.marker, change.question, change.student, *marks])
+    return as_csv(rows)

@@ -28,8 +28,6 @@ A score is the one on the student's page: points by checks and by hand and extra
 begins with `=`, `+`, `-`, `@`, a tab or a line end, a spreadsheet could run it as a formula, so it gets an apostrophe in front.
 """
 
-import csv
-import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +42,7 @@ from autograder.grading import ledger
 from autograder.grading.grades import Grade, Grades
 from autograder.grading.ledger import ExerciseRow
 from autograder.grading.marking.scheme import read_release
-from autograder.grading.reports.class_table import cell
+from autograder.grading.reports.class_table import as_csv
 from autograder.grading.reports.feedback import titles
 from autograder.grading.roster import Roster
 from autograder.grading.submitted_folders import MAX_FOLDER
@@ -53,9 +51,8 @@ from autograder.notebooks.roles import exercise_of, grade_id, is_grade
 
 _MADE_UP = re.compile(r".+-\d+")  # ids that `attn collect` makes up for unknown students, and that no platform uses
 _SAFE_NAME = re.compile(r"(?!\.)[\w.@+ -]{1,128}")  # as long as an id in the gradebook
-
-
 MAX_NAMED = 100  # students in one warning
+Cells = Sequence[str | float | None]
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
@@ -110,10 +107,8 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
         self.warn_of_strangers(platform, self.students(gradebook), column, grades.roster)
         return assignments, by_student, grades.roster
 
-    def table(self, default: str, rows: Iterable[Sequence[str]]) -> None:
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows(rows)
-        write_whole(Path(self.to or default), text.getvalue())
+    def table(self, default: str, rows: Iterable[Cells]) -> None:
+        write_whole(Path(self.to or default), as_csv(rows))
         self.log.info("Wrote %s", self.to or default)
 
 
@@ -122,7 +117,7 @@ class CsvExporter(_Exporter):
 
     def export(self, gradebook: Any) -> None:
         head = ["assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "section"]
-        rows = [[*head, "raw_score", "late_submission_penalty", "score", "max_score"]]
+        rows: list[Cells] = [[*head, "raw_score", "late_submission_penalty", "score", "max_score"]]
         grades = self.grades(gradebook)
         for assignment in self.assignments(gradebook):
             by_student = grades.of(assignment.name)
@@ -133,7 +128,7 @@ class CsvExporter(_Exporter):
                 who = (student.id, student.last_name, student.first_name, student.email, grades.roster.of(student.id).section)
                 when = (assignment.duedate and str(assignment.duedate), time and str(time))
                 scores = [grade.marks, grade.penalty, grade.total] if grade else [None, None, None]
-                rows.append([cell(value) for value in (assignment.name, *when, *who, *scores, assignment.max_score)])
+                rows.append([assignment.name, *when, *who, *scores, assignment.max_score])
         self.table("grades.csv", rows)
 
 
@@ -146,12 +141,12 @@ class CanvasExporter(_Exporter):
     def export(self, gradebook: Any) -> None:
         assignments, by_student, roster = self.columns(gradebook, "Canvas", "lms_user_id")
         head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
-        rows = [[*head, *(cell(self._column(assignment.name)) for assignment in assignments)]]
-        rows.append(["    Points Possible", "", "", "", "", *(cell(assignment.max_score) for assignment in assignments)])
+        rows: list[Cells] = [[*head, *(self._column(assignment.name) for assignment in assignments)]]
+        rows.append(["    Points Possible", "", "", "", "", *(assignment.max_score for assignment in assignments)])
         for student in self.students(gradebook):
             name = ", ".join(part for part in (student.last_name, student.first_name) if part) or student.id
             who = (name, student.lms_user_id, "", student.id, roster.of(student.id).section)
-            rows.append([*map(cell, who), *map(cell, _totals(by_student, student.id))])
+            rows.append([*who, *_totals(by_student, student.id)])
         self.table("canvas.csv", rows)
 
     def _column(self, assignment: str) -> str:
@@ -165,10 +160,10 @@ class MoodleExporter(_Exporter):
 
     def export(self, gradebook: Any) -> None:
         assignments, by_student, _ = self.columns(gradebook, "Moodle", "email")
-        rows = [["username", "firstname", "lastname", "email", *(cell(assignment.name) for assignment in assignments)]]
+        rows: list[Cells] = [["username", "firstname", "lastname", "email", *(assignment.name for assignment in assignments)]]
         for student in self.students(gradebook):
             who = (student.id, student.first_name, student.last_name, student.email)
-            rows.append([*map(cell, who), *map(cell, _totals(by_student, student.id))])
+            rows.append([*who, *_totals(by_student, student.id)])
         self.table("moodle.csv", rows)
 
 

@@ -21,9 +21,10 @@ from autograder.authoring.course import CourseError, find_lesson
 from autograder.grading.grade import grade_assignment
 from autograder.grading.grades import Grade
 from autograder.grading.ledger import ExerciseRow
+from autograder.grading.reports.class_table import cell
 from autograder.grading.roster import Listed, Roster
 from autograder.plugins import exporters
-from autograder.plugins.exporters import CanvasExporter, GradescopeExporter, MoodleExporter, cell
+from autograder.plugins.exporters import CanvasExporter, GradescopeExporter, MoodleExporter
 from autograder.plugins.late_penalty import LatePenalty
 from autograder.sandbox.tiers import available_tiers
 

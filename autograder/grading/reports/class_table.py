@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Iterable
 
 from autograder.grading.grades import Grade
 from autograder.grading.reports.class_report import Facts, View
@@ -28,6 +29,13 @@ def cell(text: str | float | None) -> str:
     return f"{round(text, 4):g}"
 
 
+def as_csv(rows: Iterable[Iterable[str | float | None]]) -> str:
+    """Return `rows` as CSV, each cell as `cell` writes it."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(map(cell, row) for row in rows)
+    return text.getvalue()
+
+
 def table(shown: View) -> str:
     """Return the table as CSV: what the student's page says, what waits, remarks, and each exercise's marks and mistake."""
     exercises = [passed.exercise for passed in shown.passed]
@@ -47,8 +55,4 @@ def table(shown: View) -> str:
             mistake = f"given {', '.join(state.carried)}" if state and state.carried else state and " + ".join(state.named())
             line += [state.score if state else None, mistake or (state.status if state and state.status != "pass" else "")]
         rows.append(line)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow([cell(name) for name in head])
-    writer.writerows([cell(value) for value in [*row, *[None] * (len(head) - len(row))]] for row in rows)
-    return text.getvalue()
+    return as_csv([head, *([*row, *[None] * (len(head) - len(row))] for row in rows)])
