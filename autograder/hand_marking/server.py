@@ -12,9 +12,10 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 from sqlalchemy.exc import OperationalError
 from tornado import web
 from tornado.httpserver import HTTPServer
@@ -41,6 +42,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 MAX_BODY = 1 << 20
+T = TypeVar("T")
 
 
 def origin_is_ours(headers: Mapping[str, str], host: str) -> bool:
@@ -137,16 +139,32 @@ class _Answer(_Handler):
         self.finish({"html": html})
 
 
+class _Place(msgspec.Struct):
+    """The group after which to look for the next one."""
+
+    after: str = ""
+
+
 class _Next(_Handler):
     def post(self, name: str) -> None:
-        self.finish({"group": self.desk.take(self.current_user, name, str(_body(self).get("after") or ""))})
+        self.finish({"group": self.desk.take(self.current_user, name, _body(self, _Place).after)})
+
+
+class _Marks(msgspec.Struct):
+    """The answers as the marker saw them ({id: version}), and the verdict on them."""
+
+    seen: dict[str, str]
+    score: float | None = None
+    comment: str = ""
+    given: tuple[float, ...] = ()
 
 
 class _Mark(_Handler):
     def post(self, name: str) -> None:
-        versions, verdict = _asked(_body(self))
+        marks = _body(self, _Marks)
+        verdict = Verdict(marks.score, marks.comment.strip(), marks.given)
         try:
-            rows = self.desk.mark(self.current_user, name, versions, verdict)
+            rows = self.desk.mark(self.current_user, name, marks.seen, verdict)
         except ConflictError as conflict:
             self.set_status(409)
             self.finish({"conflict": [row.id for row in conflict.rows], **self.desk.state(self.current_user, name)})
@@ -157,27 +175,14 @@ class _Mark(_Handler):
             self.finish({"saved": [row.id for row in rows], **self.desk.state(self.current_user, name)})
 
 
-def _body(handler: web.RequestHandler) -> Mapping[str, Any]:
+def _body(handler: web.RequestHandler, kind: type[T]) -> T:
+    """Return what a request holds, ignoring what `kind` doesn't name. Raises RequestError."""
     if handler.request.headers.get("Content-Type", "").partition(";")[0] != "application/json":
         raise RequestError("expected JSON")
     try:
-        body = json.loads(handler.request.body)
-    except (ValueError, RecursionError):
-        raise RequestError("expected JSON") from None
-    if not isinstance(body, dict):
-        raise RequestError("expected an object")
-    return body
-
-
-def _asked(body: Mapping[str, Any]) -> tuple[dict[str, str], Verdict]:
-    """Return the answers and the verdict in a request, ignoring everything else in it. Raises RequestError."""
-    versions, score, comment, given = body.get("seen"), body.get("score"), body.get("comment", ""), body.get("given", [])
-    numbers = [score, *given] if isinstance(given, list) else [None]
-    well = isinstance(versions, dict) and all(isinstance(value, str) for value in versions.values()) and isinstance(comment, str)
-    well = well and isinstance(given, list) and all(type(value) in (int, float) for value in numbers[score is None :])
-    if not well:
-        raise RequestError("expected answers with their versions, points, a comment and what the scheme gives")
-    return dict(versions), Verdict(None if score is None else float(score), comment.strip(), tuple(map(float, given)))  # type: ignore[arg-type]
+        return msgspec.json.decode(handler.request.body, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"expected a request as this page sends it: {error}") from None
 
 
 def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:
