@@ -171,6 +171,8 @@ class _Server:
 
     def ask(self, request: bytes, limit_s: float) -> bytes:
         """Return what a child answers to `request` until it ends or has used `limit_s` processor seconds."""
+        from autograder.sandbox import wire  # loads NumPy, which the reader itself doesn't need
+
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._lock:
@@ -179,27 +181,13 @@ class _Server:
                 except BrokenPipeError:  # the server has just ended
                     self._end()
                     socket.send_fds(self._started(), [b"x"], [theirs.fileno()])
-            until = clock.now() + START_S + WALL_S
-            ours.settimeout(0.5)
+            until, answer = clock.now() + START_S + WALL_S, bytearray()
             left = memoryview(_HEAD.pack(len(request), limit_s) + request)
-            while left and clock.now() < until:
-                try:
-                    left = left[ours.send(left) :]
-                except TimeoutError:  # also an OSError: the reader is still loading its libraries, or is busy
-                    continue
-                except OSError:
-                    return b""
-            answer = bytearray()
-            while clock.now() < until and len(answer) < MAX_ANSWER:
-                try:
-                    part = ours.recv(1 << 20)
-                except TimeoutError:
-                    continue
-                except OSError:
-                    break
-                if not part:
-                    break
-                answer += part
+            with contextlib.suppress(wire.WireError):  # too late, or closed: what is there counts
+                while left:
+                    left = left[wire.attempt(ours, until, ours.send, left) :]
+                while len(answer) < MAX_ANSWER and (part := wire.attempt(ours, until, ours.recv, 1 << 20)):
+                    answer += part
             return bytes(answer)
 
     def stop(self) -> None:

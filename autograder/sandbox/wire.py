@@ -81,9 +81,9 @@ def send(
     done = 0
     while done < len(view):
         if fds and not done:
-            done = _try(sock, deadline, socket.send_fds, sock, [view[: 1 << 16]], list(fds))
+            done = attempt(sock, deadline, socket.send_fds, sock, [view[: 1 << 16]], list(fds))
         else:
-            done += _try(sock, deadline, sock.send, view[done : done + (1 << 20)])
+            done += attempt(sock, deadline, sock.send, view[done : done + (1 << 20)])
 
 
 def receive(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array]]:
@@ -93,7 +93,7 @@ def receive(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Ar
 
 def receive_fd(sock: socket.socket, *, deadline: Deadline) -> tuple[Header, list[Array], int | None]:
     """Read like `receive`, and return the file descriptor that came with the frame, if any. Not for a submission's frames."""
-    prefix, fds, _, _ = _try(sock, deadline, socket.recv_fds, sock, 8, 1)
+    prefix, fds, _, _ = attempt(sock, deadline, socket.recv_fds, sock, 8, 1)
     if not prefix:
         raise WireClosedError("expected a frame, but the other end closed the connection.")
     header, arrays = _finish(sock, bytes(prefix) + _exactly(sock, 8 - len(prefix), deadline), deadline)
@@ -145,7 +145,7 @@ def _read_array(sock: socket.socket, dtype: str, shape: tuple[int, ...], deadlin
 def _exactly(sock: socket.socket, size: int, deadline: Deadline) -> bytes:
     parts, missing = [], size
     while missing:
-        part = _try(sock, deadline, sock.recv, min(missing, 1 << 20))
+        part = attempt(sock, deadline, sock.recv, min(missing, 1 << 20))
         if not part:
             raise WireClosedError(f"expected {missing} more bytes, but the other end closed the connection.")
         parts.append(part)
@@ -153,7 +153,7 @@ def _exactly(sock: socket.socket, size: int, deadline: Deadline) -> bytes:
     return b"".join(parts)
 
 
-def _try(sock: socket.socket, deadline: Deadline, step: Callable[..., T], *arguments: Any) -> T:
+def attempt(sock: socket.socket, deadline: Deadline, step: Callable[..., T], *arguments: Any) -> T:
     """Return `step(*arguments)`, one read or write on `sock`, which is tried until `deadline`. Raises WireError."""
     while True:
         _arm(sock, deadline)
