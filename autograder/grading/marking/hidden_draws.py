@@ -7,7 +7,7 @@ listed mistake for every student would take longer than grading.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autograder.judging.exercise import AnyExercise, Exercise
@@ -30,9 +30,12 @@ class HiddenDraws:
         self, lesson: str, exercises: Sequence[AnyExercise], secret: str, common: pack_file.Pack, shares: Shares | None = None
     ):
         self._lesson, self._secret, self._common = lesson, secret, common
-        # a draw leaves out most mistakes, because they take most of the time
-        in_code = [exercise for exercise in exercises if isinstance(exercise, Exercise)]
-        self._exercises = [_with_mistakes(exercise, (shares or {}).get(exercise.id, {})) for exercise in in_code]
+        self._exercises = []
+        for exercise in exercises:
+            if isinstance(exercise, Exercise):  # a draw leaves out most mistakes, because they take most of the time
+                kept = (shares or {}).get(exercise.id, {})
+                mistakes = tuple(mistake for mistake in exercise.misconceptions if mistake.id in kept)
+                self._exercises.append(replace(exercise, misconceptions=mistakes))
         self._pool: dict[tuple[str, int], list[CaseRecord]] = {}
 
     def of(self, student: str) -> dict[str, ExerciseRecord]:
@@ -60,7 +63,3 @@ class HiddenDraws:
             except ValueError:  # the reference cannot answer it: `attn build` would have refused this seed
                 continue
         return self._common.in_code[exercise.id].cases
-
-
-def _with_mistakes(exercise: Exercise, kept: Collection[str]) -> Exercise:
-    return replace(exercise, misconceptions=tuple(mistake for mistake in exercise.misconceptions if mistake.id in kept))
