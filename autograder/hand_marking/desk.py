@@ -43,7 +43,7 @@ class Desk:
 
     def overview(self, marker: str) -> list[dict[str, Any]]:
         """Return each question with its number of answers, how many wait, and the mean mark once a person has given one."""
-        rows = self._theirs(marker, self.store.rows())
+        rows = self._rows(marker)
         table = []
         for question in self.questions.values():
             own = [row for row in rows if row.question == question.name]
@@ -56,7 +56,7 @@ class Desk:
 
     def state(self, marker: str, name: str) -> dict[str, Any]:
         """Return the question's groups with their marks, who else is looking at them, and the comments given so far."""
-        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        rows = self._rows(marker, name)
         groups, numbers = self._grouped(name, rows), _numbers(rows)
         by_id, last = {row.id: row for row in rows}, {change.grade: change for change in self.store.trail(name)}
         shown = [
@@ -71,7 +71,7 @@ class Desk:
 
     def take(self, marker: str, name: str, after: str) -> str | None:
         """Return the id of the next waiting group after `after` that nobody else is looking at, and reserve it; else None."""
-        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        rows = self._rows(marker, name)
         groups, waiting = self._grouped(name, rows), {row.id for row in rows if row.waiting}
         start = next((at + 1 for at, group in enumerate(groups) if group.id == after), 0)
         for group in [*groups[start:], *groups[:start]]:
@@ -89,7 +89,7 @@ class Desk:
 
     def group(self, marker: str, name: str, group: str) -> Group:
         """Return the group with that id. Raises RequestError."""
-        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        rows = self._rows(marker, name)
         found = next((candidate for candidate in self._grouped(name, rows) if candidate.id == group), None)
         if found is None:
             raise RequestError(f"expected an answer, got {group[:60]!r}: was it graded again? Load the page anew")
@@ -98,7 +98,7 @@ class Desk:
     def mark(self, marker: str, name: str, versions: Mapping[str, str], verdict: Verdict) -> list[Row]:
         """Give `verdict` to the answers in `versions` ({id: version}); return their rows. Raises RequestError, ConflictError."""
         question = self.question(name)
-        known = {row.id for row in self._theirs(marker, self.store.rows(name))}
+        known = {row.id for row in self._rows(marker, name)}
         if not versions or not set(versions) <= known:
             raise RequestError("expected answers to this question, got others: was it graded again? Load the page anew")
         if verdict.score is not None and not (math.isfinite(verdict.score) and 0 <= verdict.score <= question.points):
@@ -111,7 +111,7 @@ class Desk:
 
     def trail(self, marker: str, name: str) -> list[tuple[str, Change]]:
         """Return who changed what, latest first, with the answer's number, or the student if names are shown."""
-        rows = self._theirs(marker, self.store.rows(self.question(name).name))
+        rows = self._rows(marker, name)
         numbers = _numbers(rows)
         return [
             (change.student if self.names else f"answer {numbers[change.grade]}", change)
@@ -119,8 +119,12 @@ class Desk:
             if change.grade in numbers
         ]
 
-    def _theirs(self, marker: str, rows: Sequence[Row]) -> list[Row]:
-        """Return the `rows` of students assigned to `marker` or to nobody; all rows if `marker` has no students."""
+    def _rows(self, marker: str, name: str | None = None) -> list[Row]:
+        """Return the answers, to question `name` alone if given, of students assigned to `marker` or to nobody.
+
+        If `marker` has no students, these are everybody's. Raises RequestError if there is no such question.
+        """
+        rows = self.store.rows(None if name is None else self.question(name).name)
         roster = self.store.roster
         own = any(listed.marker == marker for listed in roster.students.values())
         known = [row for row in rows if row.question in self.questions]

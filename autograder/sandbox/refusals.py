@@ -16,19 +16,16 @@ import threading
 import time
 from collections import Counter
 
-from autograder.sandbox.inside.confine import NEWER
+from autograder.sandbox.inside.confine import ALLOWED, METADATA, NEWER
 
 RECEIVE, SEND = 0xC0502100, 0xC0182101  # the ioctls SECCOMP_IOCTL_NOTIF_RECV and _SEND
 ASKED_BYTES = 80  # struct seccomp_notif: id, pid, flags, then the call's number
 AT_ONCE = 512  # this many answers come without delay
 PAUSE_S = 0.01  # delay of each further answer, because answering keeps this process from its other work
-# Names of the calls that people are most likely to try; other calls are reported by number.
-NAMES: dict[str, tuple[int | None, int | None]] = {  # x86_64 and aarch64, as in `confine`
-    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "ptrace": (101, 117),
-    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "chown": (92, None), "fchownat": (260, 54),
-    "utimensat": (280, 88), "chroot": (161, 51), "mount": (165, 40), "unshare": (272, 97), "setns": (308, 268),
-    "flock": (73, 32), "fcntl": (72, 25), "ioctl": (16, 29), "socketpair": (53, 199), "clone": (56, 220),
-    "prlimit64": (302, 261), "sched_setaffinity": (203, 122), "setuid": (105, 146), "setgid": (106, 144),
+# Names of the calls that people are most likely to try, besides those in `confine`; other calls are reported by number.
+NAMES: dict[str, tuple[int | None, int | None]] = ALLOWED | METADATA | {  # x86_64 and aarch64
+    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "ptrace": (101, 117), "chroot": (161, 51),
+    "mount": (165, 40), "unshare": (272, 97), "setns": (308, 268), "flock": (73, 32), "setuid": (105, 146), "setgid": (106, 144),
     "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159), "mknod": (133, None), "mknodat": (259, 33),
     "setpriority": (141, 140), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "seccomp": (317, 277),
     "bpf": (321, 280), "io_uring_setup": (425, 425), "sync": (162, 81), "inotify_add_watch": (254, 27),

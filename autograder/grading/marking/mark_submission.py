@@ -155,9 +155,8 @@ class _Marking:
     def mark(self) -> Marked:
         """Return the marked submission. If it is cut short and not `final`, only what is fixed about it counts."""
         tier = self.sandbox.label
-        for attempt in range(
-            ATTEMPTS
-        ):  # a worker lost along the way (killed from outside, say) must not cost the learner anything
+        # a worker lost along the way (killed from outside, say) must not cost the learner anything
+        for attempt in range(ATTEMPTS):
             self.lost, self.is_last = self.sandbox.lost, attempt == ATTEMPTS - 1
             self.ask()
             if self.sandbox.lost == self.lost or self.is_postponed:
