@@ -79,12 +79,6 @@ def begun(row: LessonRow) -> bool:
     return tried or any(question.answered for question in row.questions)
 
 
-def remarks(row: LessonRow) -> str:
-    """Return the remark beside a title in a list of lessons: that it is a workshop, and which lessons it needs."""
-    needs = f"needs {', '.join(row.needs)}" if row.needs else ""
-    return " · ".join(filter(None, ["workshop" if row.workshop else "", needs]))
-
-
 def questions(home: Path, lesson: str) -> list[QuestionRow]:
     """Return the questions in words of `lesson`, in order. In a missing or damaged notebook, none is answered."""
     try:

@@ -243,17 +243,16 @@ def reset(folder: Path, lesson: str, exercise: str | None) -> Path:
         progress.forget(folder, lesson, workspace.load_pack(folder, lesson).exercises)
         return kept
     released, mine = workspace.load(base), workspace.load(target)
-    where = next((i for i, cell in enumerate(released.cells) if is_answer(cell) and grade_id(cell) == exercise), None)
-    if where is None:
+    answers = [str(grade_id(cell)) if is_answer(cell) else "" for cell in released.cells]
+    if exercise not in answers:
         raise CourseError(f"{lesson}: expected an answer cell `{exercise}` in the release, found none. Reset the whole lesson.")
-    fresh = released.cells[where]
-    found = next((i for i, cell in enumerate(mine.cells) if grade_id(cell) == exercise), None)
-    if found is None:
+    where, names = answers.index(exercise), [grade_id(cell) for cell in mine.cells]
+    if exercise in names:
+        mine.cells[names.index(exercise)] = released.cells[where]
+    else:
         before = {cell.id for cell in released.cells[:where]}
         place = max((i for i, cell in enumerate(mine.cells) if cell.id in before), default=-1)
-        mine.cells.insert(place + 1, fresh)
-    else:
-        mine.cells[found] = fresh
+        mine.cells.insert(place + 1, released.cells[where])
     kept = workspace.backup(folder, lesson)
     workspace.save(mine, target)
     progress.forget(folder, lesson, [exercise])

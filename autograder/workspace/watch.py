@@ -68,12 +68,12 @@ def affected(before: list[Cell], after: list[Cell]) -> set[str]:
     return {cell.check for cell in after if cell.check and cell.source in dirty}
 
 
-def saves(folder: Path, lessons: list[str], *, poll_s: float = POLL_S) -> Iterator[tuple[str, set[str]]]:
+def saves(folder: Path, lessons: list[str]) -> Iterator[tuple[str, set[str]]]:
     """Yield `(lesson, exercises)` whenever a saved notebook affects these exercises. Runs until stopped."""
     known = {lesson: cells(workspace.load(workspace.notebook(folder, lesson))) for lesson in lessons}
     stamps = {lesson: _stamp(workspace.notebook(folder, lesson)) for lesson in lessons}
     while True:
-        time.sleep(poll_s)
+        time.sleep(POLL_S)
         for lesson in lessons:
             path = workspace.notebook(folder, lesson)
             stamp = _stamp(path)

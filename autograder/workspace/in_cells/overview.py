@@ -78,8 +78,9 @@ class Contents:
     def _line(self, row: LessonRow) -> str:
         line = f"{label_of(row.lesson)} {row.title}: {self._done(row)} of {len(row.exercises)} exercises"
         line = ("  " if row.workshop else "") + line
-        if noted := standing.remarks(row):
-            line += f" ({noted})"
+        needs = f"needs {', '.join(row.needs)}" if row.needs else ""
+        if remarks := " · ".join(filter(None, ["workshop" if row.workshop else "", needs])):
+            line += f" ({remarks})"
         words = panel.open_words(row.questions) if standing.begun(row) else ""
         return f"{line} {self._state(row)}".rstrip() + (f"; {words}" if words else "")
 
