@@ -59,17 +59,14 @@ class FrontDoor:
 def find() -> FrontDoor | None:
     """Return the course's landing page, or None if it declares none, as in a wheel, which holds no answers.
 
-    Raises CourseError if `front_door.py` has no `FRONT_DOOR`.
+    Raises CourseError if the `FRONT_DOOR` in `front_door.py` is none.
     """
     root = course_root()
     if not (root / f"{MODULE}.py").is_file():
         return None
     adopt(root)
     module = importlib.import_module(f"{PACKAGE}.{MODULE}")
-    try:
-        door = module.FRONT_DOOR
-    except AttributeError:
-        raise CourseError(f"{root / MODULE}.py: expected FRONT_DOOR = FrontDoor(…), found none.") from None
+    door = getattr(module, "FRONT_DOOR", None)
     if not isinstance(door, FrontDoor):
         raise CourseError(f"{root / MODULE}.py: FRONT_DOOR: expected a FrontDoor, got {type(door).__name__}.")
     return door

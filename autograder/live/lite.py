@@ -38,9 +38,13 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
             _put_notebook(lesson, home / "contents" / lesson.name)
         wheels = [packing.course_wheel(live, home / "wheels"), *packing.dependency_wheels(live, home / "wheels")]
         wheels += [packing.repacked(name, home / "wheels") for name in BESIDE_KERNEL]
+        data: dict[str, Any] = {"appName": settings().title}
         if runtime:
             pyodide.copy(runtime, home / "static" / "pyodide", (*packing.IN_PYODIDE, *KERNEL))
-        (home / "jupyter-lite.json").write_text(json.dumps(_settings(own_pyodide=runtime is not None)), encoding="utf-8")
+            address = {"pyodideUrl": "./static/pyodide/pyodide.js"}
+            data["litePluginSettings"] = {"@jupyterlite/pyodide-kernel-extension:kernel": address}
+        configuration = {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}
+        (home / "jupyter-lite.json").write_text(json.dumps(configuration), encoding="utf-8")
         command = [sys.executable, "-m", "jupyterlite_core", "build", "--lite-dir", str(home), "--output-dir", str(home / "site")]
         command += ["--contents", str(home / "contents"), *(part for path in wheels for part in ("--piplite-wheels", str(path)))]
         # other extensions in this environment, such as nbgrader's, need a JupyterLab with a server
@@ -67,11 +71,3 @@ def _put_notebook(lesson: Lesson, target: Path) -> None:
         if INSTALL in cell["metadata"].get("tags", ()):
             cell["source"] = SET_UP.format(name=packing.distribution_name()).splitlines(keepends=True)
     path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _settings(*, own_pyodide: bool) -> dict[str, Any]:
-    data: dict[str, Any] = {"appName": settings().title}
-    if own_pyodide:
-        address = {"pyodideUrl": "./static/pyodide/pyodide.js"}
-        data["litePluginSettings"] = {"@jupyterlite/pyodide-kernel-extension:kernel": address}
-    return {"jupyter-lite-schema-version": 0, "jupyter-config-data": data}

@@ -36,8 +36,8 @@ def find(folder: Path | None) -> Path | None:
     return installed if installed and (installed / RUNTIME[0]).is_file() else None
 
 
-def copy(source: Path, target: Path, packages: Sequence[str]) -> Path:
-    """Copy the runtime and `packages`, with their dependencies, into the folder `target`, and return it."""
+def copy(source: Path, target: Path, packages: Sequence[str]) -> None:
+    """Copy the runtime and `packages`, with their dependencies, into the folder `target`."""
     target.mkdir(parents=True, exist_ok=True)
     known = json.loads((source / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
     left, files = list(packages), list(RUNTIME)
@@ -48,4 +48,3 @@ def copy(source: Path, target: Path, packages: Sequence[str]) -> Path:
             left += package["depends"]
     for name in files:
         shutil.copyfile(source / name, target / name)
-    return target
