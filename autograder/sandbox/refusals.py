@@ -23,7 +23,7 @@ ASKED_BYTES = 80  # struct seccomp_notif: id, pid, flags, then the call's number
 AT_ONCE = 512  # this many answers come without delay
 PAUSE_S = 0.01  # delay of each further answer, because answering keeps this process from its other work
 # Names of the calls that people are most likely to try, besides those in `confine`; other calls are reported by number.
-NAMES: dict[str, tuple[int | None, int | None]] = ALLOWED | METADATA | {  # x86_64 and aarch64
+NAMES: dict[str, tuple[int | None, int | None]] = {  # x86_64 and aarch64
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "ptrace": (101, 117), "chroot": (161, 51),
     "mount": (165, 40), "unshare": (272, 97), "setns": (308, 268), "flock": (73, 32), "setuid": (105, 146), "setgid": (106, 144),
     "setresuid": (117, 147), "setresgid": (119, 149), "setgroups": (116, 159), "mknod": (133, None), "mknodat": (259, 33),
@@ -49,7 +49,7 @@ class Refusals:
         with self._lock:
             counted, self._counted = self._counted, Counter()
         column = ("x86_64", "aarch64").index(platform.machine())  # nothing else can refuse a call
-        names = {numbers[column]: name for name, numbers in NAMES.items()}
+        names = {numbers[column]: name for name, numbers in (ALLOWED | METADATA | NAMES).items()}
         return {names.get(number, f"system call {number}"): count for number, count in sorted(counted.items())}
 
     def close(self) -> None:
