@@ -38,31 +38,31 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
     """
     text = re.sub(r"\s+", " ", scheme).strip()
     starts = list(_ITEM.finditer(text))
-    found = []
+    divided = []
     for start, after in zip(starts, [*starts[1:], None], strict=False):
         label = text[start.end() : after.start() if after else len(text)].strip(" :")
         label = re.split(r"(?<=[.;]) (?=[A-Z])", label.removeprefix("for "), maxsplit=1)[0]  # remarks stay in the scheme only
-        found.append(Item(_tidied(label), _WORDS.get(start[1].lower()) or float(start[1])))
-    found = _repeated(found, points, parts)
-    if not found or abs(sum(item.points for item in found) - points) > 1e-9:
+        divided.append(Item(_tidied(label), _WORDS.get(start[1].lower()) or float(start[1])))
+    divided = _repeated(divided, points, parts)
+    if not divided or abs(sum(item.points for item in divided) - points) > 1e-9:
         return [Item(_tidied(text) or "all of it", points)]
-    return found
+    return divided
 
 
-def _repeated(found: list[Item], points: float, parts: int) -> list[Item]:
+def _repeated(divided: list[Item], points: float, parts: int) -> list[Item]:
     """Repeat an item "for each …" as often as the points require."""
-    repeated = [item for item in found if _EACH.match(item.text)]
+    repeated = [item for item in divided if _EACH.match(item.text)]
     if len(repeated) != 1:
-        return found
-    left = points - sum(item.points for item in found if item is not repeated[0])
+        return divided
+    left = points - sum(item.points for item in divided if item is not repeated[0])
     times = round(left / repeated[0].points)
-    at = found.index(repeated[0])
+    at = divided.index(repeated[0])
     listed = re.split(r", (?:and )?| and ", repeated[0].text.removeprefix("each for "))
     if repeated[0].text.startswith("each for ") and len(listed) == times > 1:
-        return [*found[:at], *(Item(text, repeated[0].points) for text in listed), *found[at + 1 :]]
+        return [*divided[:at], *(Item(text, repeated[0].points) for text in listed), *divided[at + 1 :]]
     names = [f"({chr(ord('a') + number)})" if times == parts else f"{number + 1}" for number in range(times)]
     many = [Item(f"{name}: {repeated[0].text}", repeated[0].points) for name in names]
-    return [*found[:at], *many, *found[at + 1 :]]
+    return [*divided[:at], *many, *divided[at + 1 :]]
 
 
 def _tidied(text: str) -> str:

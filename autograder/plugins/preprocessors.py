@@ -101,7 +101,7 @@ class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
         name = resources["nbgrader"]["notebook"]
         if name in every:
             later = lesson_names.next_core(list(every), name)
-            links = {other: f"[{each.label} {each.title}](../{other}/{other}.ipynb)" for other, each in every.items()}
+            links = {other: f"[{lesson.label} {lesson.title}](../{other}/{other}.ipynb)" for other, lesson in every.items()}
             text = f"**Next:** {links[later]}." if later else "**That was the last lesson.**"
             if beside := lesson_names.workshops_beside(list(every), name):
                 which = "Other workshops" if every[name].workshop else "Workshops"

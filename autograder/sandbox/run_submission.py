@@ -195,7 +195,7 @@ class Submission:
                             break
                         alone = False
             except WireError:
-                observations |= {each.name: [untrusted.failed("crashed")] * len(each.probes) for each in left}
+                observations |= {question.name: [untrusted.failed("crashed")] * len(question.probes) for question in left}
                 left = []
         observations |= {question.name: [untrusted.failed("timeout")] * len(question.probes) for question in (*left, *late)}
         for number, question in enumerate(late):

@@ -198,8 +198,8 @@ class _Leaning:
         examined separately, so a name in `apart` leads no further.
         """
         own = dict.fromkeys(part for index in (self.setting, self.changing) for part in index.get(exercise, ()))
-        found = own or dict.fromkeys(part for text in answers for part in _parts(text))
-        asked, called, new = {*apart}, {*apart}, list(found)
+        parts = own or dict.fromkeys(part for text in answers for part in _parts(text))
+        asked, called, new = {*apart}, {*apart}, list(parts)
         while new:
             wanted = {name for part in new for name in part.reads} - asked
             asked |= wanted
@@ -210,9 +210,9 @@ class _Leaning:
                 called |= acting
                 changing = dict.fromkeys(part for name in acting for part in self.reading.get(name, ()))
                 more |= changing
-            new = [part for part in more if part not in found]
-            found |= dict.fromkeys(new)
-        return list(found)
+            new = [part for part in more if part not in parts]
+            parts |= dict.fromkeys(new)
+        return list(parts)
 
 
 def builds_names(source: str) -> bool:
@@ -427,7 +427,9 @@ def _reaches_for(tree: ast.AST) -> bool:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             bound = {alias.asname or alias.name: [*node.module.split("."), alias.name] for alias in node.names}
         elif isinstance(node, ast.Assign) and (path := _path(node.value)):
-            bound = {each.id: [*named.get(path[0], path[:1]), *path[1:]] for each in node.targets if isinstance(each, ast.Name)}
+            bound = {
+                target.id: [*named.get(path[0], path[:1]), *path[1:]] for target in node.targets if isinstance(target, ast.Name)
+            }
         named |= bound
         paths += bound.values()
     for node in nodes:

@@ -120,9 +120,9 @@ def view(
     facts = dict(facts or {})
     rows = sorted(graded.rows, key=lambda row: row.student)
     scores = [score(row, facts) for row in rows]
-    by_id = {each.id: each for each in exercises}
+    by_id = {exercise.id: exercise for exercise in exercises}
     held, unexplained, carried = _held(rows, by_id)
-    grades = {name: each.grade for name, each in sorted(facts.items()) if each.grade is not None}
+    grades = {name: known.grade for name, known in sorted(facts.items()) if known.grade is not None}
     present = {row.student for row in rows} | set(grades)
     return View(
         assignment=graded.assignment,
@@ -171,18 +171,18 @@ def _held(rows: Sequence[StudentRow], exercises: Mapping[str, AnyExercise]) -> t
                 names: list[str | None] = [*state.named()] or [None]  # two mistakes at once count as both
                 for held in names:
                     who.setdefault((name, held), []).append(row.student)
-    found = []
+    mistakes = []
     for (name, known), students in who.items():
         exercise = exercises.get(name)
         listed = exercise.misconceptions if isinstance(exercise, Exercise) else ()
-        mistake = next((each for each in listed if each.id == known), None)
+        mistake = next((mistake for mistake in listed if mistake.id == known), None)
         says = mistake.says if mistake else (known or "").replace("_", " ")
-        found.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
+        mistakes.append(Held(name, exercise.title if exercise else name, known, says, mistake.fix if mistake else "", students))
     titles = {name: exercises[name].title if name in exercises else name for name in spoiled}
     carried = [Held(name, titles[name], None, "", "", students) for name, students in spoiled.items()]
-    for each in (found, carried):
-        each.sort(key=lambda held: (-len(held.students), held.exercise, held.id or ""))
-    return [each for each in found if each.id], [each for each in found if not each.id], carried
+    for group in (mistakes, carried):
+        group.sort(key=lambda held: (-len(held.students), held.exercise, held.id or ""))
+    return [held for held in mistakes if held.id], [held for held in mistakes if not held.id], carried
 
 
 def _refused(rows: Sequence[StudentRow]) -> dict[str, list[str]]:

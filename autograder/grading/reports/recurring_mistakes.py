@@ -36,6 +36,6 @@ def across(root: Path, earlier: Sequence[Path] = ()) -> list[Across]:
     for mistake, places in who.items():
         if len(places) > 1:
             here = [students for place, students in places.items() if "/" not in place]
-            again = sorted({student for students in here for student in students if sum(student in each for each in here) > 1})
+            again = sorted({student for students in here for student in students if sum(student in place for place in here) > 1})
             recurring.append(Across(mistake, {place: len(students) for place, students in sorted(places.items())}, again))
     return sorted(recurring, key=lambda each: (-len(each.again), -sum(each.places.values()), each.id))

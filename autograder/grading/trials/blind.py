@@ -126,11 +126,11 @@ def outcome_of(report: Report) -> str:
     return "no help" if report.unknown else "told what is off"
 
 
-def tally(told: Sequence[Told]) -> dict[str, Counter[str]]:
+def tally(replies: Sequence[Told]) -> dict[str, Counter[str]]:
     """Count the outcomes for the right answers, for all wrong ones, and for each tag of the wrong ones."""
     rows: dict[str, Counter[str]] = {"right": Counter(), "wrong": Counter()}
-    for one in told:
-        groups = ["right"] if one.answer.right else ["wrong", *one.answer.tags]
+    for reply in replies:
+        groups = ["right"] if reply.answer.right else ["wrong", *reply.answer.tags]
         for group in groups:
-            rows.setdefault(group, Counter())[one.outcome] += 1
+            rows.setdefault(group, Counter())[reply.outcome] += 1
     return rows
