@@ -16,6 +16,7 @@ from autograder.judging.values import Array
 from autograder.judging.values import Code as Code  # authors import it from here
 
 Kind = Literal["write", "bug", "design", "estimate", "use"]
+PropertyKind = Literal["sums_to_one", "non_negative", "at_most_one"]
 PRIMES = (2, 3, 5, 7, 11, 13, 17)
 
 
@@ -97,7 +98,7 @@ class Property:
     `axis` is the axis of the sum. If the answer returns a tuple, `output` is the index of the item to check.
     """
 
-    kind: Literal["sums_to_one", "non_negative", "at_most_one"]
+    kind: PropertyKind
     axis: int = -1
     output: int | None = None
 

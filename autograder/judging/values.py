@@ -30,6 +30,10 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
 
+# of what is stored in a pack or sent to the sandbox
+MAX_ARRAYS = 4096
+MAX_BYTES = 64 * 1024 * 1024  # of all arrays together
+MAX_DIMS = 16
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000
 MAX_KEY = 200  # characters; each leaf's path contains its keys, and ten thousand long keys would fill the memory

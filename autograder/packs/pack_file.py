@@ -6,22 +6,26 @@ declarations. `make_pack` makes one.
 
 import functools
 import hashlib
+import importlib.util
 import io
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from autograder.judging.records import AnyRecord, ExerciseRecord
-from autograder.judging.values import Array
+from autograder.judging.values import MAX_BYTES, Array
 from autograder.packs.record_json import from_json, nearly, to_json
 
 FORMAT = 3
 SUFFIX = ".probes.npz"
+MAKE_AGAIN = "Run `attn update` in your copy of the lessons, or `attn build` in the course itself."
 UNIX = 3  # where a member of a zip archive says that it was made, on any system
 
 
@@ -65,7 +69,7 @@ class Pack:
 
 
 def save(pack: Pack, path: Path) -> None:
-    """Write `pack`, deterministically (same content, same bytes).
+    """Write `pack`, deterministically (same content, same bytes). Raises ValueError if it is too large to be read again.
 
     All arrays of a dtype lie in one, for a file of its own costs each of them 200 bytes: `layout` says which is where.
     """
@@ -81,16 +85,28 @@ def save(pack: Pack, path: Path) -> None:
         dtype: np.concatenate([array.ravel() for array in arrays if array.dtype.name == dtype])
         for dtype in sorted({array.dtype.name for array in arrays})
     }
-    members = {"manifest": np.frombuffer(json.dumps(manifest, sort_keys=True).encode(), np.uint8)}
+    text = json.dumps(manifest, sort_keys=True)
+    members = {"manifest": np.frombuffer(text.encode(), np.uint8)}
     members |= {f"a{dtype}": numbers for dtype, numbers in joined.items()}
+    files = {f"{name}.npy": _npy(array) for name, array in members.items()}
+    try:
+        _check_size(sum(map(len, files.values())))
+        _check_manifest(json.loads(text))
+    except ValueError as error:
+        raise ValueError(f"{path}: expected a pack within the limits of `packs.schema`, got one outside: {error}.") from None
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:  # by hand: what `np.savez_compressed` writes depends on the version of Python
-        for name, array in members.items():
-            content = io.BytesIO()
-            np.lib.format.write_array(content, array, allow_pickle=False)
-            member = zipfile.ZipInfo(f"{name}.npy")
+        for name, content in files.items():
+            member = zipfile.ZipInfo(name)
             member.create_system, member.compress_type = UNIX, zipfile.ZIP_DEFLATED
-            archive.writestr(member, content.getvalue())
+            archive.writestr(member, content)
+
+
+def _npy(array: Array) -> bytes:
+    """Return the content of an `.npy` file."""
+    content = io.BytesIO()
+    np.lib.format.write_array(content, array, allow_pickle=False)
+    return content.getvalue()
 
 
 def load(path: Path) -> Pack:
@@ -100,26 +116,47 @@ def load(path: Path) -> Pack:
 
 @functools.lru_cache(maxsize=32)
 def _load(path: str, _modified: int) -> Pack:
-    with np.load(path, allow_pickle=False) as data:
-        manifest = json.loads(data["manifest"].tobytes())
-        if manifest.get("format") != FORMAT:
-            raise ValueError(
-                f"{path}: expected pack format {FORMAT}, got {manifest.get('format')}. "
-                "Run `attn update` in your copy of the lessons, or `attn build` in the course itself."
-            )
-        arrays = _parted(manifest["layout"], {name[1:]: data[name] for name in data.files if name != "manifest"})
-    exercises = [from_json(item, arrays) for item in manifest["exercises"]]
-    return Pack(manifest["lesson"], manifest["title"], {exercise.id: exercise for exercise in exercises})
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as data:
+            _check_size(sum(member.file_size for member in data.zip.infolist()))
+            manifest = json.loads(data["manifest"].tobytes())
+            version = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
+            if version == FORMAT:
+                _check_manifest(manifest)
+                arrays = _parted(manifest["layout"], {name[1:]: data[name] for name in data.files if name != "manifest"})
+                exercises = [from_json(entry, arrays) for entry in manifest["exercises"]]
+                return Pack(manifest["lesson"], manifest["title"], {exercise.id: exercise for exercise in exercises})
+    except (EOFError, KeyError, RecursionError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        reason = str(error).rstrip(".")
+        raise ValueError(
+            f"{path}: expected pack format {FORMAT}, got a damaged file: {reason}. Delete it. {MAKE_AGAIN}"
+        ) from None
+    raise ValueError(f"{path}: expected pack format {FORMAT}, got {version}. {MAKE_AGAIN}")
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise ValueError(f"expected at most {MAX_BYTES} bytes, got {size}")
+
+
+def _check_manifest(manifest: Any) -> None:
+    """Raise ValueError if the manifest is not what `save` writes, where msgspec is installed."""
+    if importlib.util.find_spec("msgspec"):  # a browser has none, and loads the packs of its own site only
+        from autograder.packs.schema import check_manifest
+
+        check_manifest(manifest)
 
 
 def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Array]) -> list[Array]:
-    """Return the arrays that were joined, each with its own memory."""
-    begun = dict.fromkeys(joined, 0)
-    arrays = []
+    """Return the arrays that were joined, each with its own memory. Raises ValueError if they don't fill what was joined."""
+    begun = {dtype: 0 for dtype, _ in layout}
+    places = []
     for dtype, shape in layout:
         first, begun[dtype] = begun[dtype], begun[dtype] + math.prod(shape)
-        arrays.append(joined[dtype][first : begun[dtype]].reshape(shape).copy())
-    return arrays
+        places.append(slice(first, begun[dtype]))
+    if begun != (stored := {dtype: numbers.size for dtype, numbers in joined.items()}):
+        raise ValueError(f"expected these numbers of each dtype: {begun}, got {stored}")
+    return [joined[dtype][place].reshape(shape).copy() for (dtype, shape), place in zip(layout, places, strict=True)]
 
 
 def differences(one: Pack, two: Pack) -> list[str]:

@@ -41,8 +41,15 @@ def _place(array: Array, arrays: list[Array]) -> int:
     return len(arrays) - 1
 
 
+def _array_at(arrays: Sequence[Array], index: int) -> Array:
+    """Return an array by its index. Raises ValueError if it is not there."""
+    if index >= len(arrays):
+        raise ValueError(f"expected an array among {len(arrays)}, got index {index}")
+    return arrays[index]
+
+
 def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observation:
-    grads = {name: None if stored is None else arrays[stored[1]] for name, stored in item["grads"].items()}
+    grads = {name: None if stored is None else _array_at(arrays, stored[1]) for name, stored in item["grads"].items()}
     failure = None if item["failure"] is None else Failure(*item["failure"])
     return Observation(fetch(item["value"], arrays), grads, tuple(item["mutated"]), failure)
 
@@ -109,21 +116,20 @@ def _prediction_from_json(item: dict[str, Any]) -> Prediction:
 
 def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
     cases = []
-    programs = item.get("programs", [])
-    paired = item["pairs"]
+    programs, paired = item.get("programs", []), item["pairs"]
     for case in item["cases"]:
         inputs = fetch(case["inputs"], arrays)
-        assert inputs is not None
+        assert inputs is not None  # the schema says so
         how = case.get("room", 0.0), case.get("by_hand", False), case.get("elsewhere", False)
         probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays), *how)
         mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
         expected = _observation_from_json(case["expected"], arrays)
         table = case.get("composed")
-        named = [] if table is None else list(zip(programs, np.ascontiguousarray(arrays[table[1]].T), strict=True))
+        named = [] if table is None else list(zip(programs, np.ascontiguousarray(_array_at(arrays, table[1]).T), strict=True))
         pairs, near = ({name: row for name, row in part if not np.isnan(row[0])} for part in (named[:paired], named[paired:]))
         record = CaseRecord(case["name"], probe, case["edge"], expected, mistakes, pairs, near)
         if "trail" in case:
-            record.trail = arrays[case["trail"]]
+            record.trail = _array_at(arrays, case["trail"])
         cases.append(record)
     return ExerciseRecord(
         **{name: item[name] for name in (*PLAIN, "operators") if name in item},

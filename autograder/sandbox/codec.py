@@ -12,41 +12,24 @@ import msgspec
 from msgspec import Meta
 
 from autograder.judging.observation import Failure, FailureKind, Observation, Probe
+from autograder.judging.schema import MAX_NAMES, ArrayIndex, FailureFields, Name, ObservationFields, ProbeFields
 from autograder.judging.values import Array, EncodedValue, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
 MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
-MAX_NAMES = 100
-Names = Annotated[list[str], Meta(max_length=MAX_NAMES)]
-Short = Annotated[str, Meta(max_length=200)]
 T = TypeVar("T")
 
 
-class ProbeHeader(msgspec.Struct):
-    """A probe in a frame's header; trees are checked by `fetch_tree`."""
-
-    inputs: Any
-    grad: Names
-    cotangent: Any = None
-    room: float = 0.0
-    by_hand: bool = False
-    elsewhere: bool = False
-
-
-class FailureHeader(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+class FailureHeader(FailureFields, array_like=True, forbid_unknown_fields=True):
     """A failure in a frame's header. Its message has no place here: a hidden probe's inputs could leave in it."""
 
-    kind: Short
-    type: Short
     line: tuple[int, str] | None
 
 
-class ObservationHeader(msgspec.Struct):
+class ObservationHeader(ObservationFields):
     """An observation in a frame's header; a gradient is the index of an array."""
 
-    mutated: Names
-    grads: Annotated[dict[str, Annotated[int, Meta(ge=0)] | None], Meta(max_length=MAX_NAMES)]
-    value: Any = None
+    grads: Annotated[dict[Name, ArrayIndex | None], Meta(max_length=MAX_NAMES)]
     failure: FailureHeader | None = None
 
 
@@ -82,7 +65,7 @@ def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
 
 def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
     """The inverse of `probe_to_wire`."""
-    asked = _as(ProbeHeader, header)
+    asked = _as(ProbeFields, header)
     inputs = fetch_tree(asked.inputs, arrays, code=True)
     if inputs is None:
         raise WireError("expected a probe with inputs, got none.")

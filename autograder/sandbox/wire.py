@@ -23,15 +23,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from autograder.judging.values import Array
+from autograder.judging.values import MAX_ARRAYS, MAX_BYTES, MAX_DIMS, Array
 from autograder.sandbox import clock
 
 MAGIC = b"ATW1"
 LOOK_S = 0.5
 MAX_HEADER = 256 * 1024
-MAX_BODY = 64 * 1024 * 1024
-MAX_ARRAYS = 4096
-MAX_DIMS = 16
 MAX_NODES = 50_000
 MAX_JSON_DEPTH = 40  # a spec nests two JSON levels per list and three per dict; `codec` bounds the spec itself
 DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"})
@@ -65,9 +62,9 @@ def pack(header: Header, arrays: Sequence[Array] = ()) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise WireError(f"expected a header of plain finite values, got one that is not JSON: {error}.") from None
     body = sum(array.nbytes for array in plain)
-    if len(head) > MAX_HEADER or body > MAX_BODY or len(plain) > MAX_ARRAYS:
+    if len(head) > MAX_HEADER or body > MAX_BYTES or len(plain) > MAX_ARRAYS:
         raise WireError(
-            f"expected at most {MAX_HEADER} header bytes, {MAX_BODY} body bytes and {MAX_ARRAYS} arrays, "
+            f"expected at most {MAX_HEADER} header bytes, {MAX_BYTES} body bytes and {MAX_ARRAYS} arrays, "
             f"got {len(head)}, {body} and {len(plain)}. Use a smaller case."
         )
     return b"".join([MAGIC, struct.pack("<I", len(head)), head, *(array.tobytes() for array in plain)])
@@ -128,8 +125,8 @@ def _parse(text: bytes) -> tuple[Header, list[tuple[str, tuple[int, ...]]]]:
         if not (isinstance(shape, list) and len(shape) <= MAX_DIMS and all(type(n) is int and 0 <= n < 2**40 for n in shape)):
             raise WireError(f"expected a shape of at most {MAX_DIMS} sizes >= 0.")
         total += math.prod(shape) * np.dtype(item[0]).itemsize
-        if total > MAX_BODY or math.prod(n for n in shape if n) > 2**60:  # NumPy refuses (0, huge, huge) too
-            raise WireError(f"expected at most {MAX_BODY} bytes of arrays, got {total} announced.")
+        if total > MAX_BYTES or math.prod(n for n in shape if n) > 2**60:  # NumPy refuses (0, huge, huge) too
+            raise WireError(f"expected at most {MAX_BYTES} bytes of arrays, got {total} announced.")
         announced.append((item[0], tuple(shape)))
     return head["m"], announced
 

@@ -129,5 +129,5 @@ def test_packs_and_the_sandbox_keep_where_a_case_is_asked(padding: ExerciseRecor
     assert [case.probe.elsewhere for case in again.cases] == [False, False, False, True]
     header, sent = probe_to_wire(again.cases[-1].probe)
     assert probe_from_wire(header, sent).elsewhere
-    with pytest.raises(WireError, match="expected a ProbeHeader"):
+    with pytest.raises(WireError, match="expected a ProbeFields"):
         probe_from_wire({**header, "elsewhere": "yes"}, sent)

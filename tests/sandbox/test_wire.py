@@ -186,7 +186,7 @@ def test_dtypes_without_a_place_are_not_sent(array: Any) -> None:
 
 def test_a_frame_above_the_caps_is_not_sent() -> None:
     with pytest.raises(WireError, match="at most"):
-        wire.pack({}, [np.zeros(wire.MAX_BODY // 8 + 1)])
+        wire.pack({}, [np.zeros(wire.MAX_BYTES // 8 + 1)])
     with pytest.raises(WireError, match="at most"):
         wire.pack({"x": "y" * wire.MAX_HEADER})
     with pytest.raises(WireError, match="JSON"):
