@@ -8,14 +8,12 @@ import enum
 from dataclasses import dataclass
 
 from autograder.judging.fact import MENDED, Fact, fact
-from autograder.judging.records import Known, NearSlip
+from autograder.judging.records import Explanation, Known, Mistake
 
 __all__ = [
     "MENDED", "Added", "Also", "Departed", "Diagnosis", "Fact", "Finding", "InOutputs", "Manner", "Matched",
     "Mistake", "Quoted", "Remark", "Repaired", "error_of", "fact",
 ]  # fmt: skip
-
-Mistake = Known | NearSlip | Fact  # each completes "You …"
 
 
 class Manner(enum.Enum):
@@ -104,16 +102,4 @@ class Added:
 
 
 Finding = Matched | Also | Remark | InOutputs | Repaired | Departed | Quoted | Added
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What explains a wrong answer: the findings in the order of telling, and the mistakes that they name.
-
-    It is `certain` if it explains every case, and `complete` if nothing else is known to be wrong.
-    """
-
-    findings: tuple[Finding, ...]
-    known: tuple[Mistake, ...] = ()
-    certain: bool = True
-    complete: bool = True
+Diagnosis = Explanation[Finding]

@@ -1,7 +1,7 @@
 """The data that judging takes and returns: an exercise with its expected outputs, and the verdict on an answer."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -10,10 +10,8 @@ from autograder.judging.fact import Fact
 from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array
 
-if TYPE_CHECKING:
-    from autograder.diagnosis.finding import Diagnosis
-
 Check = Literal["runs", "kind", "shape", "dtype", "finite", "properties", "values", "gradients", "inputs unchanged"]
+FindingT = TypeVar("FindingT")
 UNLISTED = "~"  # begins the id of a mistake that no author listed
 PAIR = "+"  # joins the ids of two mistakes that are made at once
 
@@ -33,6 +31,9 @@ class NearSlip:
 
     id: str
     what: Fact
+
+
+Mistake = Known | NearSlip | Fact  # each completes "You …"
 
 
 @dataclass
@@ -120,6 +121,20 @@ class CaseResult:
         return self.observation.failure is not None and self.observation.failure.type == "NameError"
 
 
+@dataclass(frozen=True)
+class Explanation(Generic[FindingT]):
+    """What explains a wrong answer: the findings in the order of telling, and the mistakes that they name.
+
+    It is `certain` if it explains every case, and `complete` if nothing else is known to be wrong. `diagnosis` makes explanations
+    and decides what a finding is.
+    """
+
+    findings: tuple[FindingT, ...]
+    known: tuple[Mistake, ...] = ()
+    certain: bool = True
+    complete: bool = True
+
+
 @dataclass
 class Result:
     """The verdict on an answer in code: the points, the cases, and the diagnosis if something explains the failing cases."""
@@ -127,7 +142,7 @@ class Result:
     exercise: ExerciseRecord
     score: float
     cases: list[CaseResult]
-    diagnosis: "Diagnosis | None" = None
+    diagnosis: Explanation[Any] | None = None
     failure: Failure | None = None
     below: str | None = None  # another exercise, which this answer calls and which fails its own check
 
