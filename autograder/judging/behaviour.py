@@ -38,14 +38,14 @@ def find(name: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]  # a module's attribute
 
 
-def shown(name: str, seen: Observation, probe: Probe) -> Observation:
-    """Replace the value in `seen` by its behaviour; if it has none, return a failure of kind "unfit". Never raises."""
-    if not name or seen.failure is not None or seen.value is None:
-        return seen
-    result = _behaviour_of(name, seen.value, probe)
+def shown(name: str, observation: Observation, probe: Probe) -> Observation:
+    """Replace the value in `observation` by its behaviour; if it has none, return a failure of kind "unfit". Never raises."""
+    if not name or observation.failure is not None or observation.value is None:
+        return observation
+    result = _behaviour_of(name, observation.value, probe)
     if isinstance(result, Failure):
-        return replace(seen, value=None, grads={}, failure=result)
-    return replace(seen, value=result)
+        return replace(observation, value=None, grads={}, failure=result)
+    return replace(observation, value=result)
 
 
 def _behaviour_of(name: str, value: EncodedValue, probe: Probe) -> EncodedValue | Failure:

@@ -43,53 +43,53 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
     """
     values = decode(probe.inputs, dtype=dtype)
     before = encode(decode(probe.inputs, dtype=dtype))
-    seen = Observation()
+    observation = Observation()
     theirs: list[str] = []
     watch = Stopwatch()
-    with _quietly(seen):
+    with _quietly(observation):
         try:
             if probe.grad:
-                _with_gradients(answer, values, probe, seen, dtype)
+                _with_gradients(answer, values, probe, observation, dtype)
             elif probe.elsewhere:
                 device = elsewhere.device()
                 values = device.send(values)
                 with device.there():
                     result = _run(answer, values)
-                seen.value = encode(device.fetch(result))
+                observation.value = encode(device.fetch(result))
             else:
                 with call_limits.by_hand(probe.by_hand):
-                    seen.value = encode(_run(answer, values) if not probe.room else _within(probe, answer, before, dtype))
+                    observation.value = encode(_run(answer, values) if not probe.room else _within(probe, answer, before, dtype))
             theirs = _renamed(answer, list(values)) if isinstance(values, dict) else []
         except _UnusableError as problem:
-            seen.failure = problem.failure
+            observation.failure = problem.failure
         except BaseException as error:  # SystemExit is a failure too
             if _is_ctrl_c(error):
                 raise
-            seen.failure = _describe(error, answer)
-    seen.seconds = watch.seconds()
-    if seen.failure is None and theirs:
+            observation.failure = _describe(error, answer)
+    observation.seconds = watch.seconds()
+    if observation.failure is None and theirs:
         by_position = fact("note.by_position", theirs=", ".join(theirs)[:100], ours=", ".join(values))
-        seen.notes = (by_position, *seen.notes)[:MAX_NOTES]
-    if seen.failure is None:
-        seen.mutated = _changed(before, encode(values), values)
-    return seen
+        observation.notes = (by_position, *observation.notes)[:MAX_NOTES]
+    if observation.failure is None:
+        observation.mutated = _changed(before, encode(values), values)
+    return observation
 
 
 def bare(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
     """Observe one of the course's programs, without notes, timing or checks for changed inputs."""
     if probe.room or probe.by_hand or probe.elsewhere:
         return observe(answer, probe, dtype=dtype)
-    values, seen = decode(probe.inputs, dtype=dtype), Observation()
+    values, observation = decode(probe.inputs, dtype=dtype), Observation()
     try:
         if probe.grad:
-            _with_gradients(answer, values, probe, seen, dtype)
+            _with_gradients(answer, values, probe, observation, dtype)
         else:
-            seen.value = encode(_run(answer, values))
+            observation.value = encode(_run(answer, values))
     except BaseException as error:
         if _is_ctrl_c(error):
             raise
-        seen.failure = Failure("raised", type(error).__name__, str(error)[:600])
-    return seen
+        observation.failure = Failure("raised", type(error).__name__, str(error)[:600])
+    return observation
 
 
 def observe_within(
@@ -137,12 +137,12 @@ def observe_by_line(
 
     sys.settrace(watch)
     try:
-        seen = how(answer, probe, dtype=dtype)
+        observation = how(answer, probe, dtype=dtype)
     except _TimeUp:  # it was raised between two lines of the engine
-        seen = Observation()
+        observation = Observation()
     finally:
         sys.settrace(before)
-    return Observation(failure=Failure("timeout", "", f"{seconds:g} s"), seconds=seconds) if late else seen
+    return Observation(failure=Failure("timeout", "", f"{seconds:g} s"), seconds=seconds) if late else observation
 
 
 def _is_ctrl_c(error: BaseException) -> bool:
@@ -223,9 +223,10 @@ def _renamed(answer: Any, asked: list[str]) -> list[str]:
         parameters = inspect.signature(answer).parameters
     except (TypeError, ValueError):
         return []
-    theirs = [name for name, one in parameters.items() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    theirs = [name for name, parameter in parameters.items() if parameter.kind in positional]
     clear = len(theirs) == len(asked) == len(parameters) and theirs != asked
-    return theirs if clear and all(one == two or one not in asked for one, two in zip(theirs, asked, strict=True)) else []
+    return theirs if clear and all(own == name or own not in asked for own, name in zip(theirs, asked, strict=True)) else []
 
 
 def _raised(member: Any, arguments: dict[str, Any], wanted: type[Exception]) -> str:
@@ -245,17 +246,17 @@ def _frozen(value: Any) -> Any:
     """Copy arrays that a later call on the same object might overwrite, for example the views that a cache returns."""
     if isinstance(value, tuple):
         return tuple(_frozen(item) for item in value)
-    found = as_array(value)
-    return value if found is None else (value.copy() if found[1] == "array" else value.detach().clone())
+    converted = as_array(value)
+    return value if converted is None else (value.copy() if converted[1] == "array" else value.detach().clone())
 
 
-def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Observation, dtype: str | None) -> None:
+def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, observation: Observation, dtype: str | None) -> None:
     import torch
 
     for name in probe.grad:
         values[name].requires_grad_()
     value = _run(answer, values)
-    seen.value = encode(value)
+    observation.value = encode(value)
     first = value[0] if isinstance(value, tuple | list) and value else value
     assert probe.cotangent is not None
     cotangent = decode(probe.cotangent, dtype=dtype)
@@ -266,8 +267,8 @@ def _with_gradients(answer: Any, values: dict[str, Any], probe: Probe, seen: Obs
     if first.requires_grad:
         grads = torch.autograd.grad(first, inputs, cotangent.to(first), allow_unused=True)
     for name, grad in zip(probe.grad, grads, strict=True):
-        found = as_array(grad)
-        seen.grads[name] = None if found is None else found[0]
+        converted = as_array(grad)
+        observation.grads[name] = None if converted is None else converted[0]
 
 
 def _changed(before: EncodedValue, after: EncodedValue, values: Any) -> tuple[str, ...]:
@@ -277,9 +278,9 @@ def _changed(before: EncodedValue, after: EncodedValue, values: Any) -> tuple[st
     return tuple(name for name, old in before.items().items() if name not in now or not same(old, now[name]))
 
 
-def same(one: EncodedValue, two: EncodedValue) -> bool:
+def same(value: EncodedValue, other: EncodedValue) -> bool:
     """Return whether two values are equal bit for bit, where NaN equals NaN. Code leaves count as equal."""
-    left, right = list(one.leaves()), list(two.leaves())
+    left, right = list(value.leaves()), list(other.leaves())
     if [path for path, _ in left] != [path for path, _ in right]:
         return False
     return all(_alike(a, b) for (_, a), (_, b) in zip(left, right, strict=True))
@@ -332,12 +333,12 @@ def _undecorated(answer: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _quietly(seen: Observation) -> Iterator[None]:
-    """Record warnings and stderr in `seen.notes` and keep them out of the notebook: nbgrader gives 0 for any output on stderr."""
+def _quietly(observation: Observation) -> Iterator[None]:
+    """Note warnings and stderr in `observation` and keep them out of the notebook: nbgrader gives 0 for any output on stderr."""
     text = io.StringIO()
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stderr(text):
         warnings.simplefilter("always")
         yield
     notes = [f"{w.category.__name__}: {w.message}" for w in caught]
     notes += [line for line in text.getvalue().splitlines() if line.strip()]
-    seen.notes = tuple(dict.fromkeys(note[:200] for note in notes))[:MAX_NOTES]
+    observation.notes = tuple(dict.fromkeys(note[:200] for note in notes))[:MAX_NOTES]

@@ -58,19 +58,19 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     with contextlib.suppress(Exception):
         call()  # an exception here comes again in the measured call
     with contextlib.ExitStack() as looks:
-        seen = None
+        profiler = None
         if tensors or "torch" in sys.modules:
             looks.enter_context(_silent())
-            seen = looks.enter_context(from_torch()[1](profile_memory=True))
+            profiler = looks.enter_context(from_torch()[1](profile_memory=True))
         if not tensors:
             start()
             looks.callback(stop)
         result = call()
-        made = 0 if tensors else get_traced_memory()[1]
-    found: Any = [] if seen is None else seen.kineto_results.events()
-    made = max([made, *(event.nbytes() for event in found if event.name() == "[memory]")])
-    if made > room:
-        about = int(float(f"{made:.2g}"))  # small Python objects differ in size between versions
+        peak = 0 if tensors else get_traced_memory()[1]
+    events: Any = [] if profiler is None else profiler.kineto_results.events()
+    peak = max([peak, *(event.nbytes() for event in events if event.name() == "[memory]")])
+    if peak > room:
+        about = int(float(f"{peak:.2g}"))  # small Python objects differ in size between versions
         raise MemoryError(f"about {about} bytes are made at once, where {room} are enough")
     return result
 
@@ -83,28 +83,28 @@ def kept(obj: Any, beside: Any) -> int:
 
 def _memory(obj: Any) -> dict[int, int]:
     """Map each block of numbers reachable from `obj` through attributes and containers to its size: `{address: numbers}`."""
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     left: list[Any] = [obj]
-    seen: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
+    visited: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
     torch = sys.modules.get("torch")
-    while left and len(seen) < MANY:
-        one = left.pop()
-        if id(one) in seen or isinstance(one, str | bytes | int | float | type | ModuleType):
+    while left and len(visited) < MANY:
+        value = left.pop()
+        if id(value) in visited or isinstance(value, str | bytes | int | float | type | ModuleType):
             continue
-        seen[id(one)] = one
-        if torch is not None and isinstance(one, torch.Tensor):  # a view shares its storage with its base
-            storage = one.untyped_storage()
-            found[storage.data_ptr()] = storage.nbytes() // one.element_size()
-        elif isinstance(one, np.ndarray):
-            whole = one
+        visited[id(value)] = value
+        if torch is not None and isinstance(value, torch.Tensor):  # a view shares its storage with its base
+            storage = value.untyped_storage()
+            sizes[storage.data_ptr()] = storage.nbytes() // value.element_size()
+        elif isinstance(value, np.ndarray):
+            whole = value
             while isinstance(whole.base, np.ndarray):
                 whole = whole.base
-            found[whole.__array_interface__["data"][0]] = whole.size
-        elif isinstance(one, Mapping):
-            left += one.values()
-        elif isinstance(one, list | tuple | set | frozenset | deque):
-            left += one
+            sizes[whole.__array_interface__["data"][0]] = whole.size
+        elif isinstance(value, Mapping):
+            left += value.values()
+        elif isinstance(value, list | tuple | set | frozenset | deque):
+            left += value
         else:
-            left += getattr(one, "__dict__", {}).values()
-            left += [getattr(one, name, None) for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
-    return found
+            left += getattr(value, "__dict__", {}).values()
+            left += [getattr(value, name, None) for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    return sizes

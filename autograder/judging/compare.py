@@ -28,10 +28,10 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
     if len(observations) != len(exercise.cases):
         raise ValueError(f"{exercise.id}: expected {len(exercise.cases)} observations, got {len(observations)}.")
     cases = []
-    for record, seen in zip(exercise.cases, observations, strict=True):
-        seen = shown(exercise.behaviour, seen, record.probe)
+    for record, observation in zip(exercise.cases, observations, strict=True):
+        observation = shown(exercise.behaviour, observation, record.probe)
         size = sum(array.size for array in record.probe.inputs.arrays)
-        cases.append(CaseResult(record.name, record.edge, _mismatch_of(exercise, record, seen), seen, size))
+        cases.append(CaseResult(record.name, record.edge, _mismatch_of(exercise, record, observation), observation, size))
     result = Result(exercise, score_of(exercise, [case.passed for case in cases]), cases)
     if not result.passed:
         failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
@@ -39,25 +39,25 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
     return result
 
 
-def mismatch(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) -> Mismatch | None:
+def mismatch(exercise: ExerciseRecord, record: CaseRecord, observation: Observation) -> Mismatch | None:
     """Return the first check that fails in one case, or None."""
-    return _mismatch_of(exercise, record, shown(exercise.behaviour, seen, record.probe))
+    return _mismatch_of(exercise, record, shown(exercise.behaviour, observation, record.probe))
 
 
-def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, seen: Observation) -> Mismatch | None:
-    return compare(record.expected, seen, exercise.tolerance, exercise.properties) or imprecise(record, seen)
+def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, observation: Observation) -> Mismatch | None:
+    return compare(record.expected, observation, exercise.tolerance, exercise.properties) or imprecise(record, observation)
 
 
-def imprecise(record: CaseRecord, seen: Observation) -> Mismatch | None:
+def imprecise(record: CaseRecord, observation: Observation) -> Mismatch | None:
     """Return a mismatch of the check "dtype" if the result has the wrong precision, else None. All other checks have passed.
 
     If a case passes tensors in double precision, the results must be double too. If the right result is float16, the answer's
     result must not have more bits.
     """
-    if seen.value is None or record.expected.value is None:
+    if observation.value is None or record.expected.value is None:
         return None
     double = in_double(record)
-    for (path, want), (_, got) in zip(record.expected.value.leaves(), seen.value.leaves(), strict=False):
+    for (path, want), (_, got) in zip(record.expected.value.leaves(), observation.value.leaves(), strict=False):
         if not isinstance(got, ArrayNode) or got.content.dtype.kind != "f":
             continue
         dtype = got.content.dtype
@@ -95,42 +95,43 @@ def score_of(exercise: ExerciseRecord, passed: Sequence[bool]) -> float:
 
 @np.errstate(all="ignore")  # learners' numbers may overflow
 def compare(
-    expected: Observation, seen: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
+    expected: Observation, observation: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
     """Return the first check that fails, or None. `finite=False` skips the one for NaN, because a mistake may give NaN itself."""
     if expected.failure is not None:
-        return _raising(expected.failure, seen)
-    if seen.failure is not None:
-        return Mismatch("shape" if seen.failure.kind == UNFIT else "runs", reason_of(seen.failure))
-    if expected.value is None or seen.value is None:
+        return _raising(expected.failure, observation)
+    if observation.failure is not None:
+        return Mismatch("shape" if observation.failure.kind == UNFIT else "runs", reason_of(observation.failure))
+    if expected.value is None or observation.value is None:
         return Mismatch("runs", fact("mismatch.nothing"))
-    if (problem := _structure(expected.value, seen.value)) is not None:
+    if (problem := _structure(expected.value, observation.value)) is not None:
         return problem
-    pairs = [(path, a.content, b.content) for (path, a), (_, b) in zip(expected.value.leaves(), seen.value.leaves(), strict=True)]
+    leaves = zip(expected.value.leaves(), observation.value.leaves(), strict=True)
+    pairs = [(path, want.content, got.content) for (path, want), (_, got) in leaves]
     arrays = [(path, want, got) for path, want, got in pairs if isinstance(want, np.ndarray) and isinstance(got, np.ndarray)]
     problems = itertools.chain(  # in the order of `CHECKS`, each looked for once there is none before
         (_shape_and_dtype(*each) for each in pairs),
         (_finite(*each) for each in arrays if finite),
         (_property(law, arrays) for law in properties),
         (_values(*each, tolerance) for each in pairs),
-        (_gradient(name, grad, seen.grads.get(name), tolerance) for name, grad in expected.grads.items()),
+        (_gradient(name, grad, observation.grads.get(name), tolerance) for name, grad in expected.grads.items()),
     )
     if (problem := next(filter(None, problems), None)) is not None:
         return problem
-    if seen.mutated and set(seen.mutated) != set(expected.mutated):
-        return Mismatch("inputs unchanged", fact("mismatch.changed", names=tuple(seen.mutated)))
+    if observation.mutated and set(observation.mutated) != set(expected.mutated):
+        return Mismatch("inputs unchanged", fact("mismatch.changed", names=tuple(observation.mutated)))
     return None
 
 
-def _raising(wanted: Failure, seen: Observation) -> Mismatch | None:
+def _raising(wanted: Failure, observation: Observation) -> Mismatch | None:
     """Return the mismatch, if any, in a case where a right answer raises the exception `wanted`."""
-    if seen.failure is None:
+    if observation.failure is None:
         return Mismatch("values", fact("mismatch.raised_nothing", wanted=wanted.type))
-    if seen.failure.kind != "raised":
-        return Mismatch("runs", reason_of(seen.failure))
-    if not is_kind_of(seen.failure.type, wanted.type):
-        how = reason_of(seen.failure)
-        return Mismatch("values", fact("mismatch.raised_other", wanted=wanted.type, type=seen.failure.type, got=how))
+    if observation.failure.kind != "raised":
+        return Mismatch("runs", reason_of(observation.failure))
+    if not is_kind_of(observation.failure.type, wanted.type):
+        how = reason_of(observation.failure)
+        return Mismatch("values", fact("mismatch.raised_other", wanted=wanted.type, type=observation.failure.type, got=how))
     return None
 
 
@@ -140,8 +141,8 @@ def is_kind_of(name: str, wanted: str) -> bool:
     >>> is_kind_of("IndexError", "LookupError"), is_kind_of("KeyError", "ValueError")
     (True, False)
     """
-    one, other = getattr(builtins, name, None), getattr(builtins, wanted, None)
-    return name == wanted or (isinstance(one, type) and isinstance(other, type) and issubclass(one, other))
+    kind, base = getattr(builtins, name, None), getattr(builtins, wanted, None)
+    return name == wanted or (isinstance(kind, type) and isinstance(base, type) and issubclass(kind, base))
 
 
 def reason_of(failure: Failure) -> Fact:
@@ -209,9 +210,9 @@ def _shape_and_dtype(path: str, want: Any, got: Any) -> Mismatch | None:
         turned = want.shape == got.shape[::-1] and want.ndim > 1
         what = fact("mismatch.shape.turned" if turned else "mismatch.shape", want=want.shape, got=got.shape)
         return Mismatch("shape", what, path, expected=want, got=got)
-    wanted, found = (KINDS[array.dtype.kind] for array in (want, got))
-    if wanted != found:
-        return Mismatch("dtype", fact("mismatch.dtype", want=fact(f"entries.{wanted}"), got=fact(f"entries.{found}")), path)
+    want_kind, got_kind = (KINDS[array.dtype.kind] for array in (want, got))
+    if want_kind != got_kind:
+        return Mismatch("dtype", fact("mismatch.dtype", want=fact(f"entries.{want_kind}"), got=fact(f"entries.{got_kind}")), path)
     return None
 
 

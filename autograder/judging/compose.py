@@ -35,20 +35,20 @@ def answer_of(exercise: Exercise, answer: Any, to: Answer | None = None) -> Answ
 def pairs(exercise: Exercise) -> Iterator[tuple[str, str, Answer]]:
     """Yield each pair of listed mistakes that can be made together: their two ids and a function that makes both."""
     composed = (
-        (one[0], two[0], function)
+        (outer[0], inner[0], function)
         for first, second in itertools.combinations(exercise.misconceptions, 2)
-        for each, other in itertools.product(first.answers().items(), second.answers().items())
-        for one, two in _orders(each, other)
-        if (function := _both(exercise, one[1], two[1])) is not None
+        for left, right in itertools.product(first.answers().items(), second.answers().items())
+        for outer, inner in _orders(left, right)
+        if (function := _both(exercise, outer[1], inner[1])) is not None
     )
     yield from itertools.islice(composed, MOST_PAIRS)
 
 
-def _orders(one: Named, two: Named) -> Iterator[tuple[Named, Named]]:
+def _orders(step: Named, other: Named) -> Iterator[tuple[Named, Named]]:
     """Yield the orders in which two steps can be taken: both orders if the steps are both `Before` or both `After`, else one."""
-    yield one, two
-    if isinstance(one[1], Before | After) and type(one[1]) is type(two[1]):
-        yield two, one
+    yield step, other
+    if isinstance(step[1], Before | After) and type(step[1]) is type(other[1]):
+        yield other, step
 
 
 def program_of(recipe: Any) -> Any:
@@ -73,32 +73,32 @@ def apply_step(step: Before | After, to: Answer) -> Answer:
     return lambda **inputs: step.change(to(**inputs), **inputs)
 
 
-def _both(exercise: Exercise, one: Any, two: Any) -> Answer | None:
-    steps = [each for each in (one, two) if isinstance(each, Instead | Before | After)]
-    whole = [each for each in (one, two) if each not in steps]
+def _both(exercise: Exercise, outer: Any, inner: Any) -> Answer | None:
+    steps = [mistake for mistake in (outer, inner) if isinstance(mistake, Instead | Before | After)]
+    whole = [mistake for mistake in (outer, inner) if mistake not in steps]
     if len(whole) == 2:
-        return _joined(one, two)
+        return _joined(outer, inner)
     if whole and any(isinstance(step, Instead) for step in steps):
         return None
-    if isinstance(one, Instead) and isinstance(two, Instead):
-        if set(one.settings) & set(two.settings):
+    if isinstance(outer, Instead) and isinstance(inner, Instead):
+        if set(outer.settings) & set(inner.settings):
             return None  # one setting cannot be wrong in two ways
-        return answer_of(exercise, Instead(**one.settings, **two.settings))
+        return answer_of(exercise, Instead(**outer.settings, **inner.settings))
     function: Answer | None = whole[0] if whole else None
     for step in sorted(steps, key=lambda step: (Instead, Before, After).index(type(step))):
         function = answer_of(exercise, step, function)
     return function  # `Before` and `After` wrap functions only, so a class comes back unchanged
 
 
-def _joined(one: Any, two: Any) -> Answer | None:
+def _joined(first: Any, second: Any) -> Answer | None:
     """Make a class with the changes that two classes make to a common base; None unless they change different methods."""
-    if not isinstance(one, type) or not isinstance(two, type):
+    if not isinstance(first, type) or not isinstance(second, type):
         return None
-    base = next(each for each in one.__mro__ if issubclass(two, each))
-    if base in (object, one, two):
+    base = next(kind for kind in first.__mro__ if issubclass(second, kind))
+    if base in (object, first, second):
         return None
-    changed = [{name for part in each.__mro__[: each.__mro__.index(base)] for name in _own(part)} for each in (one, two)]
-    return type(one.__name__, (one, two), {}) if not changed[0] & changed[1] else None
+    changed = [{name for part in kind.__mro__[: kind.__mro__.index(base)] for name in _own(part)} for kind in (first, second)]
+    return type(first.__name__, (first, second), {}) if not changed[0] & changed[1] else None
 
 
 def _own(part: type) -> set[str]:

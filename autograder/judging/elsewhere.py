@@ -64,9 +64,9 @@ def device() -> Device:
         return place is not None and torch.device(place).type == PLACE
 
     def _run(func: Any, args: Any, kwargs: Any) -> Any:
-        found = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        there = any(isinstance(x, Elsewhere) for x in found)
-        if there and func not in (copy, convert) and any(x.ndim and not isinstance(x, Elsewhere) for x in found):
+        tensors = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        there = any(isinstance(x, Elsewhere) for x in tensors)
+        if there and func not in (copy, convert) and any(x.ndim and not isinstance(x, Elsewhere) for x in tensors):
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two, {PLACE} and cpu.")
         place = kwargs.get("device")
         if _is_there(place):

@@ -21,12 +21,12 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # an object's address in its `repr
 ROUNDING = 10.0  # allows for single precision and for another order of summation
 
 
-def fingerprint(seen: Observation) -> Array | None:
-    """Return the fingerprint of `seen`, or None if there is no value or an array is not of real numbers."""
-    if seen.failure is not None or seen.value is None:
+def fingerprint(observation: Observation) -> Array | None:
+    """Return the fingerprint of `observation`, or None if there is no value or an array is not of real numbers."""
+    if observation.failure is not None or observation.value is None:
         return None
     pieces, parts = [], []
-    for path, leaf in seen.value.leaves():
+    for path, leaf in observation.value.leaves():
         if isinstance(leaf, ArrayNode):
             kind = "i" if leaf.content.dtype.kind == "u" else leaf.content.dtype.kind
             parts.append(f"{path}{leaf.content.shape}{kind}" if leaf.content.ndim else path)
@@ -36,7 +36,7 @@ def fingerprint(seen: Observation) -> Array | None:
             pieces.append(np.asarray(leaf.content))
         else:
             parts.append(f"{path}{store(leaf, [])[0]}")
-    for name, grad in sorted(seen.grads.items()):
+    for name, grad in sorted(observation.grads.items()):
         parts.append(f"{name}{None if grad is None else np.shape(grad)}")
         pieces += [] if grad is None else [np.asarray(grad)]
     if any(piece.dtype.kind not in "biuf" for piece in pieces):
@@ -59,9 +59,9 @@ def forget() -> None:
     _weights.cache_clear()
 
 
-def alike(one: Array, two: Array, tolerance: Tolerance) -> bool:
+def alike(numbers: Array, other: Array, tolerance: Tolerance) -> bool:
     """Return whether two fingerprints stand for the same result, within the exercise's tolerance."""
-    return bool(alike_each(one[None], two, tolerance)[0])
+    return bool(alike_each(numbers[None], other, tolerance)[0])
 
 
 def alike_each(many: Array, one: Array, tolerance: Tolerance) -> Array:

@@ -30,11 +30,11 @@ def called(node: ast.Call) -> str:
 def of_call(node: ast.Call, operators: Operators = NONE) -> Iterator[Slip]:
     """What can go wrong with a call: what the course's `operators` know, then its function, its arguments, its being there."""
     name = called(node)
-    of_course = [each for each in operators.calls if each.applies_to(name)]
-    omitted = any(each.omits for each in of_course)
-    for each in (*of_course, *_OF_CALLS):
-        if each.applies_to(name) and not (omitted and each is _OMISSION):
-            yield from each.slips(node)
+    of_course = [operator for operator in operators.calls if operator.applies_to(name)]
+    omitted = any(operator.omits for operator in of_course)
+    for operator in (*of_course, *_OF_CALLS):
+        if operator.applies_to(name) and not (omitted and operator is _OMISSION):
+            yield from operator.slips(node)
 
 
 def is_of_module(node: ast.Call) -> bool:
@@ -258,17 +258,17 @@ def of_statement(node: ast.stmt) -> Iterator[Slip]:
 
 def _of_results(results: ast.Tuple) -> Iterator[Slip]:
     count = len(results.elts)
-    for one in range(count):
-        yield 1, lambda n, one=one: ast.Return(n.value.elts[one]), fact("slip.returned.alone", code=quote(results.elts[one]))
-        for two in range(one + 1, count):
-            first, second = quote(results.elts[one]), quote(results.elts[two])
+    for at in range(count):
+        yield 1, lambda n, at=at: ast.Return(n.value.elts[at]), fact("slip.returned.alone", code=quote(results.elts[at]))
+        for other in range(at + 1, count):
+            first, second = quote(results.elts[at]), quote(results.elts[other])
             what = fact("slip.returned.order", first=first, second=second)
-            yield 0, lambda n, one=one, two=two: ast.Return(_exchanged(n.value, one, two)), what
+            yield 0, lambda n, at=at, other=other: ast.Return(_exchanged(n.value, at, other)), what
 
 
-def _exchanged(results: ast.Tuple, one: int, two: int) -> ast.Tuple:
+def _exchanged(results: ast.Tuple, at: int, other: int) -> ast.Tuple:
     parts = [*results.elts]
-    parts[one], parts[two] = parts[two], parts[one]
+    parts[at], parts[other] = parts[other], parts[at]
     return ast.Tuple(parts, ast.Load())
 
 

@@ -74,7 +74,7 @@ class Operators:
     @property
     def for_repair(self) -> "Operators":
         """Return those that are tried as repairs of a learner's code."""
-        return Operators(tuple(each for each in self.calls if each.repairs), (), self.sentences)
+        return Operators(tuple(operator for operator in self.calls if operator.repairs), (), self.sentences)
 
 
 NONE = Operators()
@@ -86,15 +86,15 @@ def load(module: str) -> Operators:
     if not module:
         return NONE
     try:
-        found = getattr(importlib.import_module(module), NAME)
+        operators = getattr(importlib.import_module(module), NAME)
     except (ImportError, AttributeError, ValueError) as error:
         raise OperatorsError(
             f"expected {NAME} in the given module {module!r}, but {error}. Install the packages of this course, or correct "
             "`operators` in course.toml."
         ) from None
-    if not isinstance(found, Operators):
-        raise OperatorsError(f"expected {module}.{NAME} to be an Operators(...), got a {type(found).__name__}.")
-    return found
+    if not isinstance(operators, Operators):
+        raise OperatorsError(f"expected {module}.{NAME} to be an Operators(...), got a {type(operators).__name__}.")
+    return operators
 
 
 def installed(module: str) -> Operators:

@@ -16,6 +16,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -91,8 +92,8 @@ class _Found:
             if record.expected.failure is not None:
                 rows.append(None)
                 continue
-            seen = shown(self.exercise.behaviour, watch(answer, record.probe, dtype="float64"), record.probe)
-            rows.append(fingerprint(seen))
+            observation = shown(self.exercise.behaviour, watch(answer, record.probe, dtype="float64"), record.probe)
+            rows.append(fingerprint(observation))
             if len(rows) == 1 and rows[0] is None:
                 return None
         return rows
@@ -127,8 +128,8 @@ def find(
     """Return the fingerprints of each kept program, keyed by its joined slip ids (one entry per case), and the slips."""
     inputs = frozenset(cases[0].probe.inputs.items())
     starts = [start for start in _starts(exercise, inputs) if _is_built(start)]
-    found = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
-    _add_known(found, cases)
+    programs = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
+    _add_known(programs, cases)
     ids: dict[Fact | None, str] = {}
     anywhere = [Try(slip.rank, slip.what, step=slip.step, undone=slip.undone) for slip in _steps(exercise, cases, operators)]
     right = [start for start in starts if start.listed is None]
@@ -139,27 +140,27 @@ def find(
         if start is right[0] or edit.rank <= OF_VARIANTS
     ]
     alone: list[Try] = []  # the listed mistakes among them too: an edit of a right program can be joined to others
-    listed, seen = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, int]]()
-    for each in sorted([*candidates, *anywhere], key=lambda one: one.rank)[: int(ASKED_ALONE * exercise.search)]:
-        rows = found.look(functools.partial(_program, exercise, each))
+    listed, joined = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, int]]()
+    for each in sorted([*candidates, *anywhere], key=attrgetter("rank"))[: int(ASKED_ALONE * exercise.search)]:
+        rows = programs.look(functools.partial(_program, exercise, each))
         if rows is None:
             continue
-        before = found.register(rows, UNLISTED)
+        before = programs.register(rows, UNLISTED)
         if before is None:
             alone.append(each)
-            if len(found.kept) < KEPT_ALONE:
-                found.kept.setdefault(_id(each, ids), rows)
-        elif before in listed and (before, id(each.start)) not in seen:
-            seen.add((before, id(each.start)))
+            if len(programs.kept) < KEPT_ALONE:
+                programs.kept.setdefault(_id(each, ids), rows)
+        elif before in listed and (before, id(each.start)) not in joined:
+            joined.add((before, id(each.start)))
             alone.append(replace(each, rank=LISTED, listed=before))
-    for one, two in itertools.islice(_twice(starts, anywhere, alone, operators), int(ASKED_TWICE * exercise.search)):
-        if len(found.kept) >= KEPT_ALONE + KEPT_TWICE:
+    for first, second in itertools.islice(_twice(starts, anywhere, alone, operators), int(ASKED_TWICE * exercise.search)):
+        if len(programs.kept) >= KEPT_ALONE + KEPT_TWICE:
             break
-        rows = found.look(functools.partial(_program, exercise, one, two))
-        if rows is not None and found.register(rows, UNLISTED) is None:
-            found.kept.setdefault(f"{_id(one, ids)}{PAIR}{_id(two, ids)}", rows)
-    used = {part for label in found.kept for part in label.split(PAIR)}
-    return found.kept, tuple(NearSlip(name, what) for what, name in ids.items() if name in used and what is not None)
+        rows = programs.look(functools.partial(_program, exercise, first, second))
+        if rows is not None and programs.register(rows, UNLISTED) is None:
+            programs.kept.setdefault(f"{_id(first, ids)}{PAIR}{_id(second, ids)}", rows)
+    used = {part for label in programs.kept for part in label.split(PAIR)}
+    return programs.kept, tuple(NearSlip(name, what) for what, name in ids.items() if name in used and what is not None)
 
 
 def _is_built(start: Start) -> bool:
@@ -171,19 +172,19 @@ def _is_built(start: Start) -> bool:
     return True
 
 
-def _id(each: Try, ids: dict[Fact | None, str]) -> str:
-    return each.listed or ids.setdefault(each.what, f"~{len(ids)}")
+def _id(slip: Try, ids: dict[Fact | None, str]) -> str:
+    return slip.listed or ids.setdefault(slip.what, f"~{len(ids)}")
 
 
-def _add_known(found: _Found, cases: Sequence[CaseRecord]) -> None:
+def _add_known(programs: _Found, cases: Sequence[CaseRecord]) -> None:
     """Register the right answer, the listed mistakes and their pairs, so that no equal program is kept."""
     listed = dict.fromkeys(name for record in cases for name in record.mistakes)
     pairs = dict.fromkeys(name for record in cases for name in record.pairs)
-    found.register([fingerprint(record.expected) for record in cases], "")
+    programs.register([fingerprint(record.expected) for record in cases], "")
     for name in listed:
-        found.register([fingerprint(record.mistakes.get(name, record.expected)) for record in cases], name.partition("#")[0])
+        programs.register([fingerprint(record.mistakes.get(name, record.expected)) for record in cases], name.partition("#")[0])
     for name in pairs:
-        found.register([record.pairs.get(name) for record in cases], name)
+        programs.register([record.pairs.get(name) for record in cases], name)
 
 
 def _starts(exercise: Exercise, inputs: frozenset[str]) -> Iterator[Start]:
@@ -200,8 +201,8 @@ def _starts(exercise: Exercise, inputs: frozenset[str]) -> Iterator[Start]:
             yield from _starts_of(exercise, mistake, answer, setting, inputs)
 
 
-def _settled(recipe: Source, made: Mapping[str, Any], inputs: frozenset[str]) -> Source:
-    return replace(recipe, trees={**recipe.trees, recipe.name: settled(recipe.trees[recipe.name], made, inputs)})
+def _settled(recipe: Source, settings: Mapping[str, Any], inputs: frozenset[str]) -> Source:
+    return replace(recipe, trees={**recipe.trees, recipe.name: settled(recipe.trees[recipe.name], settings, inputs)})
 
 
 def _starts_of(
@@ -209,8 +210,8 @@ def _starts_of(
 ) -> Iterator[Start]:
     if isinstance(answer, Instead):
         if setting is not None:
-            made = _settled(setting, answer.settings, inputs)
-            yield Start(made, lambda program: with_settings(exercise.recipe, program, answer), mistake.id)
+            edited = _settled(setting, answer.settings, inputs)
+            yield Start(edited, lambda program: with_settings(exercise.recipe, program, answer), mistake.id)
     elif isinstance(answer, Before | After):
         if (source := source_of(exercise.reference)) is not None:
             yield Start(source, lambda program: apply_step(answer, program), mistake.id)
@@ -232,10 +233,10 @@ def _steps(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators
 
 def _program(exercise: Exercise, *slips: Try) -> Answer:
     """Return the program that makes all of `slips`, which share a start if they have one."""
-    start = next((each.start for each in slips if each.start is not None), None)
-    made = [each.edit for each in slips if each.edit is not None]
-    answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(made))
-    for step in sorted((each.step for each in slips if each.step is not None), key=lambda step: isinstance(step, After)):
+    start = next((slip.start for slip in slips if slip.start is not None), None)
+    changes = [slip.edit for slip in slips if slip.edit is not None]
+    answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(changes))
+    for step in sorted((slip.step for slip in slips if slip.step is not None), key=lambda step: isinstance(step, After)):
         answer = apply_step(step, answer)
     return answer
 
@@ -244,20 +245,20 @@ def _twice(
     starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try], operators: Operators
 ) -> Iterator[tuple[Try, Try]]:
     """Yield two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
-    found: list[tuple[float, Try, Try]] = []
-    made = [(start, edits(start.source, operators)) for start in starts]
-    of_right = {edit.what for start, own in made if start.listed is None for edit in own}
-    for start, own in made:
+    slips: list[tuple[float, Try, Try]] = []
+    edited = [(start, edits(start.source, operators)) for start in starts]
+    of_right = {edit.what for start, own in edited if start.listed is None for edit in own}
+    for start, own in edited:
         if start.listed is not None:
-            first = Try(LISTED, None, start, listed=start.listed)
+            mistake = Try(LISTED, None, start, listed=start.listed)
             beside = [edit for edit in own if edit.what in of_right]  # not a change of the mistake itself
-            found += [(edit.rank + 0.5, first, Try(edit.rank, edit.what, start, edit)) for edit in beside]
-            found += [(slip.rank + 0.5, first, slip) for slip in anywhere]
-    for one, two in itertools.combinations(alone, 2):
-        if one.undone and one.undone == two.undone:
+            slips += [(edit.rank + 0.5, mistake, Try(edit.rank, edit.what, start, edit)) for edit in beside]
+            slips += [(slip.rank + 0.5, mistake, slip) for slip in anywhere]
+    for first, second in itertools.combinations(alone, 2):
+        if first.undone and first.undone == second.undone:
             continue  # a square and a root, say
-        apart = one.start is not None and two.start is not None and one.start is not two.start
-        if not apart and not (one.edit is not None and two.edit is not None and one.edit.node is two.edit.node):
-            found.append((one.rank + two.rank + 1.0, one, two))
-    for _, one, two in sorted(found, key=lambda each: each[0]):
-        yield one, two
+        apart = first.start is not None and second.start is not None and first.start is not second.start
+        if not apart and not (first.edit is not None and second.edit is not None and first.edit.node is second.edit.node):
+            slips.append((first.rank + second.rank + 1.0, first, second))
+    for _, first, second in sorted(slips, key=itemgetter(0)):
+        yield first, second

@@ -181,9 +181,9 @@ def _with_inputs(inputs: dict[str, Any]) -> Iterator[StepSlip]:
     for name in numbers[:ENOUGH_NUMBERS]:
         for key, gap, change, rank in _DONE_TO_NUMBERS[0 if isinstance(inputs[name], int) else 2 :]:
             yield StepSlip(_changed(name, change), fact(key, **{gap: name}), rank)
-    for one, two in itertools.combinations(inputs, 2):
-        if type(inputs[one]) is type(inputs[two]) and getattr(inputs[one], "ndim", 0) == getattr(inputs[two], "ndim", 0):
-            yield StepSlip(Before(_swap(one, two)), fact("slip.input.swapped", one=one, two=two), 3)
+    for one, other in itertools.combinations(inputs, 2):
+        if type(inputs[one]) is type(inputs[other]) and getattr(inputs[one], "ndim", 0) == getattr(inputs[other], "ndim", 0):
+            yield StepSlip(Before(_swap(one, other)), fact("slip.input.swapped", one=one, two=other), 3)
     for name, value in inputs.items():
         if isinstance(value, bool):
             yield StepSlip(_changed(name, lambda x: not x), fact("slip.input.opposite", name=name), 1)
@@ -199,8 +199,8 @@ def _changed(name: str, change: Callable[[Any], Any]) -> Before:
     return Before(lambda **given: {name: change(given[name])} if given.get(name) is not None else {})
 
 
-def _swap(one: str, two: str) -> Callable[..., dict[str, Any]]:
-    return lambda **given: {one: given[two], two: given[one]}
+def _swap(name: str, other: str) -> Callable[..., dict[str, Any]]:
+    return lambda **given: {name: given[other], other: given[name]}
 
 
 _DONE_TO_NUMBERS: tuple[tuple[str, str, Callable[[Any], Any], int], ...] = (  # the key, the gap for the name, what is done, rank

@@ -19,10 +19,10 @@ from autograder.mutants.source import Edit, Slip, Source, parents, placed, plain
 
 def edits(source: Source, operators: Operators = NONE) -> list[Edit]:
     """Every small edit, those of the course's `operators` too: the most common first, the program itself before its helpers."""
-    found = [(own != source.name, edit) for own, tree in source.trees.items() for edit in _edits(own, tree, operators)]
-    often = Counter(edit.what for _, edit in found)
-    found = [(other, _where(edit) if often[edit.what] > 1 else edit) for other, edit in found]
-    return [edit for _, edit in sorted(found, key=lambda each: each[0] * 2 + each[1].rank)]
+    of_trees = [(own != source.name, edit) for own, tree in source.trees.items() for edit in _edits(own, tree, operators)]
+    often = Counter(edit.what for _, edit in of_trees)
+    of_trees = [(other, _where(edit) if often[edit.what] > 1 else edit) for other, edit in of_trees]
+    return [edit for _, edit in sorted(of_trees, key=lambda pair: pair[0] * 2 + pair[1].rank)]
 
 
 def _where(edit: Edit) -> Edit:
@@ -42,9 +42,9 @@ def _edits(function: str, tree: ast.AST, operators: Operators) -> Iterator[Edit]
 
 def _names(tree: ast.AST) -> list[str]:
     """Return the parameters and variables of a program, which can be mistaken for one another."""
-    found = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
-    found += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    return [name for name in dict.fromkeys(found) if name != "_"]
+    names = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
+    names += [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return [name for name in dict.fromkeys(names) if name != "_"]
 
 
 def _of_node(node: ast.AST, inside: dict[int, ast.AST], names: Sequence[str], operators: Operators) -> Iterator[Slip]:

@@ -12,9 +12,9 @@ from typing import Any
 _PLAIN = (bool, int, float, str, type(None))
 
 
-def settled(tree: Any, made: Mapping[str, Any], inputs: frozenset[str]) -> Any:
-    """`tree` with every parameter that is no input at its default, or at what `made` says, where that is a plain value."""
-    values = {name: value for name, value in _defaults(tree).items() if name not in inputs} | dict(made)
+def settled(tree: Any, settings: Mapping[str, Any], inputs: frozenset[str]) -> Any:
+    """`tree` with every parameter that is no input at its default, or at what `settings` says, where that is a plain value."""
+    values = {name: value for name, value in _defaults(tree).items() if name not in inputs} | dict(settings)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     inner = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) and node is not tree]
     stored |= {part.arg for node in inner for part in ast.walk(node.args) if isinstance(part, ast.arg)}
@@ -29,11 +29,11 @@ def _defaults(tree: Any) -> dict[str, Any]:
     plain = [*arguments.posonlyargs, *arguments.args]  # the last of these have defaults
     pairs = [*zip(plain[::-1], arguments.defaults[::-1], strict=False)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is not None]
-    found = {}
+    defaults = {}
     for argument, value in pairs:
         with contextlib.suppress(ValueError):  # no plain value
-            found[argument.arg] = ast.literal_eval(value)
-    return found
+            defaults[argument.arg] = ast.literal_eval(value)
+    return defaults
 
 
 class _Settle(ast.NodeTransformer):
@@ -45,9 +45,9 @@ class _Settle(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> Any:
         if node.id in self.known and isinstance(node.ctx, ast.Load):
-            made = ast.copy_location(ast.Constant(self.known[node.id]), node)
-            self.made.add(id(made))
-            return made
+            constant = ast.copy_location(ast.Constant(self.known[node.id]), node)
+            self.made.add(id(constant))
+            return constant
         return node
 
     def visit_If(self, node: ast.If | ast.IfExp) -> Any:

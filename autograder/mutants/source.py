@@ -154,8 +154,9 @@ def _lambda(program: FunctionType) -> ast.FunctionDef | None:
         return None
     for node in ast.walk(whole):
         if isinstance(node, ast.Lambda) and node.lineno == program.__code__.co_firstlineno:
-            made = eval(compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<a slip>", "eval"), {})
-            if made.__code__.co_code == program.__code__.co_code and made.__code__.co_consts == program.__code__.co_consts:
+            expression = ast.fix_missing_locations(ast.Expression(copy.deepcopy(node)))
+            code, wanted = eval(compile(expression, "<a slip>", "eval"), {}).__code__, program.__code__
+            if code.co_code == wanted.co_code and code.co_consts == wanted.co_consts:
                 body: list[ast.stmt] = [ast.Return(node.body)]
                 return ast.fix_missing_locations(ast.FunctionDef(ANSWER, node.args, body, [], lineno=1, col_offset=0))
     return None
@@ -210,7 +211,7 @@ def _copied(node: Any, changes: dict[int, Change], above: set[int]) -> Any:
     """Return the tree with the nodes of `changes` changed, copied only `above` them; a statement may become none or several."""
     if isinstance(node, list):
         parts = [_copied(part, changes, above) for part in node]
-        return [one for part in parts for one in (part if isinstance(part, list) else [part])]
+        return [statement for part in parts for statement in (part if isinstance(part, list) else [part])]
     if id(node) not in above:
         return node
     new = node.__class__.__new__(node.__class__)
@@ -219,7 +220,7 @@ def _copied(node: Any, changes: dict[int, Change], above: set[int]) -> Any:
     change = changes.get(id(node))
     if change is None:
         return new
-    made = change(new)
-    for one in made if isinstance(made, list) else [made]:
-        ast.fix_missing_locations(ast.copy_location(one, new))
-    return made
+    changed = change(new)
+    for part in changed if isinstance(changed, list) else [changed]:
+        ast.fix_missing_locations(ast.copy_location(part, new))
+    return changed

@@ -66,8 +66,8 @@ class Sums:
     @property
     def same(self) -> float | None:
         """Return the number that all values are, if it is one."""
-        _, one, two, _ = self.row
-        return float(one) if self.blocked == 0 and abs(two - one**2) < 1e-9 * max(1.0, two) else None
+        _, mean, square, _ = self.row
+        return float(mean) if self.blocked == 0 and abs(square - mean**2) < 1e-9 * max(1.0, square) else None
 
     def among(self, right: Array) -> bool:
         """Return whether the values together, or each of a few by itself, are ones of the `right` rows."""
@@ -108,9 +108,9 @@ def _arrays(value: Any) -> Iterator[Array]:
             for part in value:
                 yield from _arrays(part)
         return
-    found = as_array(value) if hasattr(value, "shape") else None
-    if found is not None and found[0].dtype.kind in "biuf" and found[0].size:
-        yield found[0]
+    converted = as_array(value) if hasattr(value, "shape") else None
+    if converted is not None and converted[0].dtype.kind in "biuf" and converted[0].size:
+        yield converted[0]
 
 
 def walked(source: Source, run: Any) -> Trail:
@@ -121,8 +121,8 @@ def walked(source: Source, run: Any) -> Trail:
         vars(tree).pop("parents", None)  # found again where they are needed
         twin = copy.deepcopy(tree)
         pairs = {id(new): old for old, new in zip(ast.walk(tree), ast.walk(twin), strict=True)}
-        made = _Watch(name, trail, pairs).visit(twin)
-        edits.append(Edit(name, tree, lambda node, made=made: made, None, 0))
+        watched = _Watch(name, trail, pairs).visit(twin)
+        edits.append(Edit(name, tree, lambda node, watched=watched: watched, None, 0))
     home = {**source.home, WATCH: trail.watch}
     elsewhere = {name: {**names, WATCH: trail.watch} for name, names in source.elsewhere.items()}
     run(replace(source, home=home, elsewhere=elsewhere).build(edits))
@@ -195,8 +195,8 @@ def _rows(program: Any, probe: Probe, dtype: str | None) -> list[Array]:
     """Return the rows of one right program; none where its text does not run without its surroundings."""
     failures = []
 
-    def run(made: Any) -> None:
-        failures.append(bare(made, replace(probe, grad=(), cotangent=None), dtype=dtype).failure)
+    def run(edited: Any) -> None:
+        failures.append(bare(edited, replace(probe, grad=(), cotangent=None), dtype=dtype).failure)
 
     source = source_of(program)
     try:

@@ -50,11 +50,11 @@ def make(
     operators: str = "",
 ) -> Pack:
     """Return the pack of a lesson. Raises ValueError if a reference fails on its probe or `operators` is missing."""
-    records = {
-        each.id: each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming, operators=operators)
+    records = [
+        each if isinstance(each, Prediction) else make_record(lesson, each, seed, naming=naming, operators=operators)
         for each in exercises
-    }
-    return Pack(lesson, title, records)
+    ]
+    return Pack(lesson, title, {record.id: record for record in records})
 
 
 @filled_memory()
@@ -70,8 +70,8 @@ def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = 
     near: tuple[NearSlip, ...] = ()
     _drop_idle_pairs(cases, exercise.tolerance)
     if naming == "near" and cases:
-        found, near = generate.find(exercise, cases, load(operators))
-        for name, rows in found.items():
+        programs, near = generate.find(exercise, cases, load(operators))
+        for name, rows in programs.items():
             for record, row in zip(cases, rows, strict=True):
                 if row is not None:
                     record.near[name] = row
@@ -114,14 +114,14 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
     record = CaseRecord(case.name, probe, case.edge, expected)
     probing = ExerciseRecord(exercise.id, "", 1.0, [record], (), (), exercise.properties, exercise.tolerance)
     for name, answer in (pair for mistake in exercise.misconceptions for pair in mistake.answers().items()):
-        seen = shown(exercise.behaviour, observe(answer_of(exercise, answer), probe, dtype="float64"), probe)
-        seen.notes, seen.seconds = (), 0.0
-        if not judge(probing, [seen]).cases[0].passed:
-            record.mistakes[name] = seen
-    for one, two, function in pairs(exercise) if composed and case.raises is None else ():
-        seen = shown(exercise.behaviour, observe(function, probe, dtype="float64"), probe)
-        if (numbers := fingerprint(seen)) is not None:
-            record.pairs[f"{one}{PAIR}{two}"] = numbers
+        observation = shown(exercise.behaviour, observe(answer_of(exercise, answer), probe, dtype="float64"), probe)
+        observation.notes, observation.seconds = (), 0.0
+        if not judge(probing, [observation]).cases[0].passed:
+            record.mistakes[name] = observation
+    for outer, inner, function in pairs(exercise) if composed and case.raises is None else ():
+        observation = shown(exercise.behaviour, observe(function, probe, dtype="float64"), probe)
+        if (numbers := fingerprint(observation)) is not None:
+            record.pairs[f"{outer}{PAIR}{inner}"] = numbers
     expected.notes, expected.seconds = (), 0.0
     return record
 
@@ -129,17 +129,18 @@ def _make_case(lesson: str, exercise: Exercise, case: Case, index: int, seed: in
 def drawn_inputs(exercise: Exercise, case: Case, index: int, seed: int) -> tuple[Draw, EncodedValue]:
     """Return the generator of case `index` and the inputs drawn with it."""
     draw = Draw([seed, index, *exercise.id.encode()])
-    made = case.make(draw)
-    inputs = encode(script_to_data(made) if isinstance(made, Script) else made)
+    drawn = case.make(draw)
+    inputs = encode(script_to_data(drawn) if isinstance(drawn, Script) else drawn)
     if exercise.tensors:
         inputs = inputs.map(lambda leaf: _tensor(leaf, np.float64 if case.double else np.float32))
     return draw, inputs
 
 
-def _expected_failure(where: str, seen: Observation, wanted: type[Exception]) -> Observation:
+def _expected_failure(where: str, observation: Observation, wanted: type[Exception]) -> Observation:
     """Return the observation expected of a reference that must raise `wanted`. Raises ValueError if it does not."""
-    if seen.failure is None or seen.failure.kind != "raised" or not is_kind_of(seen.failure.type, wanted.__name__):
-        got = "returned a value" if seen.failure is None else f"ended with {seen.failure.type or seen.failure.kind}"
+    failure = observation.failure
+    if failure is None or failure.kind != "raised" or not is_kind_of(failure.type, wanted.__name__):
+        got = "returned a value" if failure is None else f"ended with {failure.type or failure.kind}"
         raise ValueError(f"{where}: expected the reference to raise {wanted.__name__}, but it {got}.")
     return Observation(failure=Failure("raised", wanted.__name__))
 

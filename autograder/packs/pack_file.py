@@ -44,12 +44,12 @@ class Pack:
     @functools.cached_property
     def in_code(self) -> dict[str, ExerciseRecord]:
         """Return the exercises that are answered by code: all but the predictions."""
-        return {name: each for name, each in self.exercises.items() if isinstance(each, ExerciseRecord)}
+        return {name: record for name, record in self.exercises.items() if isinstance(record, ExerciseRecord)}
 
     @property
     def without_repair(self) -> "Pack":
         """Return the same pack for a course in which `check` does not search for a repair."""
-        return self.with_records({name: replace(each, repairs=False) for name, each in self.in_code.items()})
+        return self.with_records({name: replace(record, repairs=False) for name, record in self.in_code.items()})
 
     def with_records(self, records: Mapping[str, ExerciseRecord]) -> "Pack":
         """Return the same pack with other `records` of these names."""
@@ -58,7 +58,7 @@ class Pack:
     @property
     def near_counts(self) -> dict[str, int]:
         """Count, for each exercise, the programs with unlisted mistakes that it recognises."""
-        return {name: len({near for case in each.cases for near in case.near}) for name, each in self.in_code.items()}
+        return {name: len({near for case in record.cases for near in case.near}) for name, record in self.in_code.items()}
 
     @functools.cached_property
     def digest(self) -> str:
@@ -159,22 +159,22 @@ def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Ar
     return [joined[dtype][place].reshape(shape).copy() for (dtype, shape), place in zip(layout, places, strict=True)]
 
 
-def differences(one: Pack, two: Pack) -> list[str]:
+def differences(pack: Pack, other: Pack) -> list[str]:
     """Return where two packs differ by more than rounding (another machine's BLAS may round its last digit otherwise).
 
     What is near a right answer decides no mark, and takes long to make: it is compared only where both packs have it.
     """
-    if not (_has_near(one) and _has_near(two)):
-        one, two = _without_near(one), _without_near(two)
+    if not (_has_near(pack) and _has_near(other)):
+        pack, other = _without_near(pack), _without_near(other)
     left, right = list[Array](), list[Array]()
-    a, b = ([to_json(e, arrays) for e in held.exercises.values()] for held, arrays in ((one, left), (two, right)))
+    a, b = ([to_json(e, arrays) for e in held.exercises.values()] for held, arrays in ((pack, left), (other, right)))
     found = [f"{x['id']}: declaration or shapes differ" for x, y in zip(a, b, strict=False) if not nearly(x, y)]
     if [x["id"] for x in a] != [y["id"] for y in b] or len(left) != len(right):
         return [*found, f"exercises: {[x['id'] for x in a]} against {[y['id'] for y in b]}"]
-    other = [
+    differing = [
         x for x, y in zip(left, right, strict=True) if x.shape != y.shape or not np.allclose(x, y, 1e-6, 1e-9, equal_nan=True)
     ]
-    return [*found, *(f"an array of shape {x.shape} differs" for x in other[:1])]
+    return [*found, *(f"an array of shape {x.shape} differs" for x in differing[:1])]
 
 
 def _has_near(held: Pack) -> bool:

@@ -16,13 +16,13 @@ from autograder.judging.values import Array, ArrayNode, fetch, store
 PLAIN = ("id", "title", "points", "timeout_s", "kind", "difficulty", "minutes", "behaviour")  # fields stored as they are
 
 
-def _observation_to_json(seen: Observation, arrays: list[Array]) -> dict[str, Any]:
-    failure = None if seen.failure is None else [seen.failure.kind, seen.failure.type, seen.failure.message[:200]]
+def _observation_to_json(observation: Observation, arrays: list[Array]) -> dict[str, Any]:
+    failure = observation.failure
     return {
-        "value": store(seen.value, arrays),
-        "grads": {name: store(None if g is None else ArrayNode(g), arrays) for name, g in sorted(seen.grads.items())},
-        "mutated": list(seen.mutated),
-        "failure": failure,
+        "value": store(observation.value, arrays),
+        "grads": {name: store(None if g is None else ArrayNode(g), arrays) for name, g in sorted(observation.grads.items())},
+        "mutated": list(observation.mutated),
+        "failure": None if failure is None else [failure.kind, failure.type, failure.message[:200]],
     }
 
 
@@ -59,10 +59,12 @@ def to_json(record: AnyRecord, arrays: list[Array]) -> dict[str, Any]:
     return _prediction_to_json(record) if isinstance(record, Prediction) else _exercise_to_json(record, arrays)
 
 
-def _prediction_to_json(made: Prediction) -> dict[str, Any]:
+def _prediction_to_json(record: Prediction) -> dict[str, Any]:
     """The entry of an exercise without cases, in which only a prediction's has choices: format 3 knows one kind of entry."""
-    bare = ExerciseRecord(made.id, made.title, made.points, [], (), (), difficulty=made.difficulty, minutes=made.minutes)
-    return {**_exercise_to_json(bare, []), "choices": made.choices, "holds": made.holds, "reveal": made.reveal}
+    bare = ExerciseRecord(
+        record.id, record.title, record.points, [], (), (), difficulty=record.difficulty, minutes=record.minutes
+    )
+    return {**_exercise_to_json(bare, []), "choices": record.choices, "holds": record.holds, "reveal": record.reveal}
 
 
 def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
             **({"by_hand": True} if case.probe.by_hand else {}),
             **({"elsewhere": True} if case.probe.elsewhere else {}),
             "expected": _observation_to_json(case.expected, arrays),
-            "mistakes": {name: _observation_to_json(seen, arrays) for name, seen in sorted(case.mistakes.items())},
+            "mistakes": {name: _observation_to_json(observation, arrays) for name, observation in sorted(case.mistakes.items())},
             "composed": _table(case, pairs, near, arrays),
             **({"trail": _place(case.trail, arrays)} if len(case.trail) else {}),
         }
@@ -122,7 +124,7 @@ def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRe
         assert inputs is not None  # the schema says so
         how = case.get("room", 0.0), case.get("by_hand", False), case.get("elsewhere", False)
         probe = Probe(inputs, tuple(case["grad"]), fetch(case["cotangent"], arrays), *how)
-        mistakes = {name: _observation_from_json(seen, arrays) for name, seen in case["mistakes"].items()}
+        mistakes = {name: _observation_from_json(entry, arrays) for name, entry in case["mistakes"].items()}
         expected = _observation_from_json(case["expected"], arrays)
         table = case.get("composed")
         named = [] if table is None else list(zip(programs, np.ascontiguousarray(_array_at(arrays, table[1]).T), strict=True))
