@@ -1,7 +1,7 @@
 """An exercise's record as JSON and a flat list of arrays, and back: what a pack's file holds."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
@@ -107,16 +107,9 @@ def _exercise_to_json(exercise: ExerciseRecord, arrays: list[Array]) -> dict[str
 
 
 def from_json(item: dict[str, Any], arrays: list[Array]) -> AnyRecord:
-    """Return the record that `to_json` stored."""
-    return _prediction_from_json(item) if item["choices"] else _exercise_from_json(item, arrays)
-
-
-def _prediction_from_json(item: dict[str, Any]) -> Prediction:
-    names = ("id", "title", "points", "choices", "holds", "reveal", "difficulty", "minutes")
-    return Prediction(**{name: item[name] for name in names if name in item})
-
-
-def _exercise_from_json(item: dict[str, Any], arrays: list[Array]) -> ExerciseRecord:
+    """Return the record that `to_json` stored. Raises ValueError for an array that is not there."""
+    if item["choices"]:
+        return Prediction(**{field.name: item[field.name] for field in fields(Prediction) if field.name in item})
     cases = []
     programs, paired = item.get("programs", []), item["pairs"]
     for case in item["cases"]:

@@ -32,6 +32,9 @@ class NestedFact(msgspec.Struct, forbid_unknown_fields=True):
     fact: FactEntry
 
 
+Known = tuple[Name, Text, Text]  # `[id, says, fix]`
+Near = tuple[Name, FactEntry]  # `[id, what]`
+Layout = tuple[Name, Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=MAX_DIMS)]]  # an array's dtype and shape
 Value = None | bool | int | float | Text | NestedFact
 
 
@@ -63,21 +66,6 @@ class CaseEntry(ProbeFields, forbid_unknown_fields=True, kw_only=True):
     trail: ArrayIndex | None = None
 
 
-class KnownEntry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A listed mistake: `[id, says, fix]`."""
-
-    id: Name
-    says: Text
-    fix: Text
-
-
-class NearEntry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A slip that nobody listed: `[id, what]`."""
-
-    id: Name
-    what: FactEntry
-
-
 class PropertyEntry(msgspec.Struct, forbid_unknown_fields=True):
     """A property that results have."""
 
@@ -96,7 +84,7 @@ class ExerciseEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     title: Text
     points: float
     cases: Annotated[list[CaseEntry], Many]
-    known: Annotated[list[KnownEntry], Many]
+    known: Annotated[list[Known], Many]
     hints: Annotated[list[Text], Many]
     properties: Annotated[list[PropertyEntry], Many]
     tolerance: tuple[float, float]
@@ -111,16 +99,9 @@ class ExerciseEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     behaviour: Name = ""
     holds: Name = ""
     programs: Annotated[list[Name], Many] = []
-    near: Annotated[list[NearEntry], Many] = []
+    near: Annotated[list[Near], Many] = []
     repairs: bool = True
     operators: Name = ""
-
-
-class ArrayLayout(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """An array: the name of its dtype, and its shape."""
-
-    dtype: Name
-    shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=MAX_DIMS)]
 
 
 class Manifest(msgspec.Struct, forbid_unknown_fields=True):
@@ -130,7 +111,7 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
     lesson: Name
     title: Text
     exercises: Annotated[list[ExerciseEntry], Many]
-    layout: Annotated[list[ArrayLayout], Meta(max_length=MAX_ARRAYS)]
+    layout: Annotated[list[Layout], Meta(max_length=MAX_ARRAYS)]
 
 
 def check_manifest(manifest: object) -> None:
