@@ -31,7 +31,7 @@ from autograder.authoring.course import CourseError, Lesson, course_root, lesson
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.authoring.workload import COMPARE
 from autograder.diagnosis.panel import HINT
-from autograder.judging.records import AnyRecord, hints_of
+from autograder.judging.records import AnyRecord
 from autograder.notebooks import lesson_names
 from autograder.notebooks.roles import INSTALL, NEXT, exercise_of, grade_id, is_answer, is_figure
 from autograder.packs import pack_file
@@ -341,7 +341,7 @@ def _cell(
     name = grade_id(cell)
     if is_answer(cell):
         record = records.get(str(name))
-        given = zip(HINT, hints_of(record) if record else (), strict=False)
+        given = zip(HINT, record.hints if record else (), strict=False)
         hints = [_folded(f"Hint {i}: {word.lower()}", hint, "hint") for i, (word, hint) in enumerate(given, 1)]
         if not solved:
             return around(cell, [_code(cell.source), *hints])

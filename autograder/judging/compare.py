@@ -32,11 +32,7 @@ def judge(exercise: ExerciseRecord, observations: Sequence[Observation]) -> Resu
         observation = shown(exercise.behaviour, observation, record.probe)
         size = sum(array.size for array in record.probe.inputs.arrays)
         cases.append(CaseResult(record.name, record.edge, _mismatch_of(exercise, record, observation), observation, size))
-    result = Result(exercise, score_of(exercise, [case.passed for case in cases]), cases)
-    if not result.passed:
-        failures = [c.observation.failure for c in cases if c.observation.failure and not c.passed]
-        result.failure = failures[0] if failures else None
-    return result
+    return Result(exercise, score_of(exercise, [case.passed for case in cases]), cases)
 
 
 def mismatch(exercise: ExerciseRecord, record: CaseRecord, observation: Observation) -> Mismatch | None:

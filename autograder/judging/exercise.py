@@ -7,7 +7,7 @@ mistakes to recognise and the right answers that must pass. A `Prediction` lists
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -205,6 +205,7 @@ class Prediction:
     reveal: str = ""
     difficulty: int = 2
     minutes: float = 1.0
+    hints: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         where = f"prediction {self.id!r}"

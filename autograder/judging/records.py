@@ -79,11 +79,6 @@ class ExerciseRecord:
 AnyRecord = ExerciseRecord | Prediction
 
 
-def hints_of(record: AnyRecord) -> tuple[str, ...]:
-    """Return the hints of an exercise; a prediction has none."""
-    return record.hints if isinstance(record, ExerciseRecord) else ()
-
-
 @dataclass(frozen=True)
 class Mismatch:
     """The first check that failed, and a fact that says how.
@@ -143,12 +138,17 @@ class Result:
     score: float
     cases: list[CaseResult]
     diagnosis: Explanation[Any] | None = None
-    failure: Failure | None = None
     below: str | None = None  # another exercise, which this answer calls and which fails its own check
 
     @property
     def passed(self) -> bool:
         return self.score >= self.exercise.points
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why the first failing case without a value has none; None for a right answer."""
+        failures = (case.observation.failure for case in self.cases if not case.passed and not self.passed)
+        return next(filter(None, failures), None)
 
     @property
     def worst(self) -> tuple[CaseRecord, CaseResult] | None:

@@ -13,7 +13,6 @@ from docutils.core import publish_doctree
 
 from autograder.authoring import book, excerpts, site_docs
 from autograder.authoring.course import CourseError, course_root, lessons
-from autograder.judging.records import hints_of
 from autograder.packs import pack_file
 
 PHONE = 390
@@ -92,7 +91,7 @@ def test_hints_and_solutions_are_folded_at_each_exercise_and_formulas_need_no_sc
         text = texts(site)[lesson.name]
         records = pack_file.load(course_root() / "source" / lesson.name / f"{lesson.slug}{pack_file.SUFFIX}").exercises
         assert text.count('<details class="solution">') >= len(records)
-        assert text.count('<details class="hint">') >= sum(len(hints_of(record)) for record in records.values())
+        assert text.count('<details class="hint">') >= sum(len(record.hints) for record in records.values())
         assert "### BEGIN SOLUTION" not in html.unescape(text)
         assert "tex-mml" not in text
         prose = re.sub(r"<(pre|code|style|script)\b.*?</\1>|data-tex=\"[^\"]*\"", "", text, flags=re.DOTALL)

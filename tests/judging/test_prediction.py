@@ -9,7 +9,6 @@ from autograder import Case, Exercise, Prediction
 from autograder.authoring.verify import verify_exercise
 from autograder.diagnosis.explain import make_report
 from autograder.judging.compare import judge_choice
-from autograder.judging.records import hints_of
 from autograder.packs import make_pack, pack_file
 from autograder.packs.record_json import from_json, to_json
 
@@ -54,7 +53,7 @@ def test_a_prediction_travels_in_the_pack_beside_exercises_in_code(tmp_path: Pat
     assert list(found.exercises) == ["guess", "twice"]
     assert list(found.in_code) == list(found.near_counts) == ["twice"]
     assert found.points == 1.5
-    assert [hints_of(record) for record in found.exercises.values()] == [(), ("a", "b", "c")]
+    assert [record.hints for record in found.exercises.values()] == [(), ("a", "b", "c")]
     assert pack_file.differences(found, made.without_repair) == ["twice: declaration or shapes differ"]
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 
@@ -23,7 +22,7 @@ class Hint:
 
 def hint(folder: Path, lesson: str, exercise: str, *, again: bool = False) -> Hint:
     """Return the next hint of an exercise, or the last one shown with `again`. After the last, that one again, not fresh."""
-    hints = hints_of(workspace.load_pack(folder, lesson).exercises[exercise])
+    hints = workspace.load_pack(folder, lesson).exercises[exercise].hints
     shown = progress.last_hint(folder, lesson, exercise)
     fresh = shown < len(hints) and not (again and shown)
     return _hint(lesson, exercise, hints, progress.next_hint(folder, lesson, exercise) if fresh else shown, fresh)

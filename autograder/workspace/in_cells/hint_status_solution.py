@@ -9,7 +9,6 @@ from autograder.authoring.course import CourseError, did_you_mean
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.panel import HINT, inline, plain
 from autograder.diagnosis.phrase import say
-from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress, standing
 from autograder.workspace.in_cells import choose_hint, solutions
@@ -23,7 +22,7 @@ def hint(exercise: str | None = None) -> Shown:
     if exercise is None:
         raise _say_which("hint")
     if not (Path.cwd().parent / progress.MARKER).is_dir() and find_packs():  # as in Colab: the installed course's packs
-        given = choose_hint.hint_alone(exercise, hints_of(find_record(exercise, "hint", "hints")))
+        given = choose_hint.hint_alone(exercise, find_record(exercise, "hint", "hints").hints)
     else:
         home, lesson = _here("hint")
         _known(home, lesson, exercise)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from autograder.authoring.course import CourseError, find_lesson
 from autograder.judging.exercise import Prediction
-from autograder.judging.records import hints_of
 from autograder.workspace import folder as workspace
 from autograder.workspace import progress
 from autograder.workspace.in_cells.shown import Shown, panel
@@ -34,7 +33,7 @@ def solution(home: Path, lesson: str, exercise: str, *, sure: bool, call: str, h
     passed = entry is not None and entry.status == "pass"
     if not passed and isinstance(record, Prediction):
         raise CourseError(f"{call}: your own prediction comes first. Any that you make passes its check.")
-    shown, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(hints_of(record)))
+    shown, given = progress.last_hint(home, lesson, exercise), min(HINTS_FIRST, len(record.hints))
     if not passed and (shown < given or not sure):
         rest = f"`{hint_call}` has {given - shown} more for you" if shown < given else "all hints are read"
         raise CourseError(
