@@ -23,7 +23,7 @@ from .judging.script import (
 )
 from .workspace.export import bring as bring
 from .workspace.in_cells.check import Score as Score, check as check
-from .workspace.in_cells.hint_status_solution import (
+from .workspace.in_cells.learner_commands import (
     hint as hint,
     solution as solution,
     status as status,

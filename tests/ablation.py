@@ -20,7 +20,7 @@ import numpy as np
 
 from autograder.diagnosis import attempt, diagnose, explain
 from autograder.diagnosis.repair import first_wrong_step, search
-from autograder.grading.trials.blind import OUTCOMES
+from autograder.grading.trials.unseen_answers import OUTCOMES
 from tests.labelled_answers import Answer, answers, checked
 
 ALL = ""  # stands for no stage: nothing is switched off

@@ -22,7 +22,7 @@ from autograder.diagnosis.best_effort import STRICT
 from autograder.grading.trials import course_copy
 from autograder.notebooks.roles import grade_id, is_answer
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 from tests import sample
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")

@@ -23,8 +23,8 @@ from autograder.authoring.course import course_root, find_lesson
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import Mistake
-from autograder.grading.trials import blind
-from autograder.grading.trials.blind import Labelled
+from autograder.grading.trials import unseen_answers
+from autograder.grading.trials.unseen_answers import Labelled
 from autograder.judging.records import ExerciseRecord, NearSlip
 from autograder.live.needed_cells import needed
 from autograder.mutants.source import plain_slip
@@ -57,8 +57,8 @@ class Checked:
 
     @property
     def outcome(self) -> str:
-        """One of `blind.OUTCOMES`."""
-        return blind.outcome_of(self.report)
+        """One of `unseen_answers.OUTCOMES`."""
+        return unseen_answers.outcome_of(self.report)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def name_of(mistake: Mistake) -> str:
 def answers() -> Iterator[Answer]:
     """All labelled answers, lesson by lesson."""
     for path in sorted(FOLDER.glob("*.py")):
-        for number, labelled in enumerate(blind.read(path)):
+        for number, labelled in enumerate(unseen_answers.read(path)):
             stated = _TRUE.match(labelled.source)
             source = _TRUE.sub("", labelled.source)
             true = frozenset(stated[1].split("; ")) if stated else frozenset[str]()

@@ -18,7 +18,7 @@ from autograder.grading.gradebook import ensure_assignment
 from autograder.grading.marking.mark_submission import mark
 from autograder.grading.marking.scheme import make_mark_scheme, read_release
 from autograder.grading.trials import course_copy, demo
-from autograder.sandbox.tiers import choose_tier
+from autograder.sandbox.isolation_tiers import choose_tier
 from tests import sample
 from tests.fair_answers import ANSWERS
 from tests.grading.test_fair_answers import LESSONS, submission

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autograder.authoring import shares
+from autograder.authoring import points_and_credit
 from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import LessonName
@@ -130,7 +130,7 @@ class Lesson(LessonName):
             known = {exercise.id: exercise for exercise in declared}
             declared = tuple(known[name] for name in self.checked if name in known)
         points = settings().points
-        return shares.with_points(self, declared, points) if points else declared
+        return points_and_credit.with_points(self, declared, points) if points else declared
 
     def in_code(self) -> tuple[Exercise, ...]:
         """Return the exercises that are answered by code: all except the predictions."""
@@ -143,10 +143,10 @@ class Lesson(LessonName):
         """
         declared, own = self.exercises(), settings()
         try:
-            shares.check_names(self, declared, own.points, own.keeps)
+            points_and_credit.check_names(self, declared, own.points, own.keeps)
         except ValueError as error:
             raise CourseError(f"{course_root() / FILE}: {error}") from None
-        return shares.shares_of(self, declared, own.keeps)
+        return points_and_credit.shares_of(self, declared, own.keeps)
 
     def declared_exercises(self) -> tuple[AnyExercise, ...]:
         """Return `EXERCISES` from `exercises/<slug>.py` or a package of that name. Raises CourseError if there is none."""

@@ -16,8 +16,8 @@ from autograder.diagnosis.attempt import judged
 from autograder.diagnosis.finding import Diagnosis
 from autograder.diagnosis.phrase import say
 from autograder.judging.call_answer import observe
+from autograder.judging.combined_mistakes import answer_of
 from autograder.judging.compare import judge_choice
-from autograder.judging.compose import answer_of
 from autograder.judging.exercise import AnyExercise, Instead, Misconception, Prediction
 from autograder.judging.records import CaseRecord, ExerciseRecord, Result
 from autograder.judging.values import EncodedValue

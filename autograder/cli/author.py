@@ -141,11 +141,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _blind(arguments: argparse.Namespace) -> int:
     from autograder.cli.instructor_output import print_blind
-    from autograder.grading.trials import blind
-    from autograder.sandbox.tiers import choose_tier
+    from autograder.grading.trials import unseen_answers
+    from autograder.sandbox.isolation_tiers import choose_tier
 
-    answers = blind.chosen(blind.read(arguments.blind), arguments.lessons)
-    verdicts = list(blind.ask(answers, choose_tier()))
+    answers = unseen_answers.chosen(unseen_answers.read(arguments.blind), arguments.lessons)
+    verdicts = list(unseen_answers.ask(answers, choose_tier()))
     if arguments.json:
         print(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     else:

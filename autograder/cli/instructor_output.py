@@ -17,7 +17,7 @@ from autograder.diagnosis.panel import SYMBOL
 if TYPE_CHECKING:
     from autograder.authoring.verify import Verdict
     from autograder.grading.ledger import ClassReport, StudentRow
-    from autograder.grading.trials.blind import Told
+    from autograder.grading.trials.unseen_answers import Told
 
 
 SAID = {
@@ -174,7 +174,7 @@ def progress_bar(title: str) -> "Iterator[Callable[[StudentRow, int, int], None]
 
 def print_blind(verdicts: "Sequence[Told]") -> None:
     """Print each answer with what was said about it, then the counts."""
-    from autograder.grading.trials.blind import OUTCOMES, tally
+    from autograder.grading.trials.unseen_answers import OUTCOMES, tally
 
     console = Console()
     for verdict in verdicts:

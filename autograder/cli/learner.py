@@ -128,11 +128,11 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _lab(arguments: argparse.Namespace) -> int:
-    from autograder.workspace import index, lab, standing
+    from autograder.workspace import index, lab, learner_status
 
     folder = workspace.prepare(arguments.workspace)
     page = index.write(folder).relative_to(folder)
-    target = standing.next_notebook(folder, arguments.lesson) if arguments.lesson else page
+    target = learner_status.next_notebook(folder, arguments.lesson) if arguments.lesson else page
     if waiting := workspace.outdated(folder):
         print(f"The course has a new version of: {', '.join(waiting)}. `attn update` brings it in and keeps your answers.")
     if arguments.prepare:
@@ -146,11 +146,11 @@ def _lab(arguments: argparse.Namespace) -> int:
 
 def _status(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_lesson, print_status
-    from autograder.workspace import standing
+    from autograder.workspace import learner_status
 
     folder = workspace.locate(arguments.workspace)
     lesson = workspace.find(folder, arguments.lesson) if arguments.lesson else None
-    rows = standing.status(folder, only=(lesson,) if lesson else None)
+    rows = learner_status.status(folder, only=(lesson,) if lesson else None)
     if arguments.json:
         _put([dataclasses.asdict(row) for row in rows])
     elif lesson:
@@ -163,7 +163,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from autograder.cli.learner_output import print_checked
-    from autograder.workspace import rerun, standing
+    from autograder.workspace import learner_status, rerun
 
     heed_ctrl_c()
     folder = workspace.locate(arguments.workspace)
@@ -182,7 +182,7 @@ def _check(arguments: argparse.Namespace) -> int:
         _put([dataclasses.asdict(check) for check in checked])
     else:
         whole = [lesson for lesson, only in wanted if only is None]
-        words = [(lesson, question) for lesson in whole for question in standing.questions(folder, lesson)]
+        words = [(lesson, question) for lesson in whole for question in learner_status.questions(folder, lesson)]
         print_checked(checked, words, _steps(folder, checked))
     return 0 if all(check.status == "pass" for check in checked) and not problems else 1
 

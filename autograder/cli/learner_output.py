@@ -11,7 +11,7 @@ from rich.text import Text
 
 from autograder.diagnosis.panel import HINT, SYMBOL, open_words, plain
 from autograder.notebooks.lesson_names import label_of
-from autograder.workspace.standing import begun, core_path_first
+from autograder.workspace.learner_status import begun, core_path_first
 
 if TYPE_CHECKING:
     from autograder.diagnosis.explain import ExerciseRow, LessonRow, QuestionRow

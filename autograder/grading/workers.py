@@ -19,8 +19,8 @@ from autograder.grading.marking.read_submission import Handed
 from autograder.grading.marking.scheme import MarkScheme, Setup, given_paths, setup_for
 from autograder.sandbox.budget import PURSE_S, Purse
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import choose_tier, likely_tier
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import choose_tier, likely_tier
 
 RETRIES = 3  # how often a submission is reassigned when its cluster worker is lost
 CONNECT_S = 10.0

@@ -2,7 +2,8 @@
 
 `questions` reads the questions, model answers and schemes from the course. `rubric` divides a scheme into items, one per
 button. `answers` reads what was handed in and groups similar answers. `store` alone reads and writes marks, in nbgrader's
-gradebook, with a trail of who changed what. `desk` joins them for the `server`, which Tornado runs on this machine only.
+gradebook, with a trail of who changed what. `marking_session` joins them for the `server`, which Tornado runs on this machine
+only.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from autograder.authoring.course import CourseError
 from autograder.authoring.make_release import nbgrader_api
-from autograder.notebooks import key_page
+from autograder.notebooks import private_link
 
 
 def run(
@@ -26,7 +27,7 @@ def run(
     everybody: bool = False,
 ) -> None:
     """Serve the page for `markers` until interrupted, and pass each one's address to `ready`. Raises CourseError."""
-    from autograder.hand_marking.desk import Desk
+    from autograder.hand_marking.marking_session import Desk
     from autograder.hand_marking.server import serve
     from autograder.hand_marking.store import Store
 
@@ -43,7 +44,7 @@ def run(
 @contextlib.contextmanager
 def opened(address: str) -> Iterator[None]:
     """Open `address`, which is a key, in the browser through a file that only its owner can read. Removes the file at the end."""
-    path = key_page.write(address, "attn-mark")
+    path = private_link.write(address, "attn-mark")
     try:
         webbrowser.open(path.as_uri())
         yield

@@ -24,7 +24,7 @@ from tornado.netutil import bind_sockets
 from autograder.authoring.course import CourseError
 from autograder.grading.reports.templates import template
 from autograder.hand_marking.answers import shown
-from autograder.hand_marking.desk import Desk, RequestError
+from autograder.hand_marking.marking_session import Desk, RequestError
 from autograder.hand_marking.store import ConflictError, Verdict
 
 HOSTS = frozenset({"127.0.0.1", "localhost"})

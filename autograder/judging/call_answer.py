@@ -18,17 +18,17 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from autograder.judging import call_limits, elsewhere
+from autograder.judging import call_limits, other_device
 from autograder.judging.fact import fact
 from autograder.judging.observation import RUNNING, Failure, Observation, Probe
-from autograder.judging.own_seconds import Stopwatch
 from autograder.judging.script import PARTS, Call, Construct, Keeps, Read, script_from_data
+from autograder.judging.thread_seconds import Stopwatch
 from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, ObjectNode, as_array, decode, encode
 
 MAX_NOTES = 5
 LONGEST_TIMES = 20  # a limit by the clock, as a multiple of one in a call's own seconds
 NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
-_OWN = (__file__, elsewhere.__file__, call_limits.__file__)
+_OWN = (__file__, other_device.__file__, call_limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
 
 
@@ -51,7 +51,7 @@ def observe(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observati
             if probe.grad:
                 _with_gradients(answer, values, probe, observation, dtype)
             elif probe.elsewhere:
-                device = elsewhere.device()
+                device = other_device.device()
                 values = device.send(values)
                 with device.there():
                     result = _run(answer, values)

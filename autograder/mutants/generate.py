@@ -23,7 +23,7 @@ import numpy as np
 
 from autograder.judging.behaviour import shown
 from autograder.judging.call_answer import bare
-from autograder.judging.compose import apply_step, program_of, with_settings
+from autograder.judging.combined_mistakes import apply_step, program_of, with_settings
 from autograder.judging.exercise import After, Before, Exercise, Instead, Misconception, Tolerance
 from autograder.judging.fact import Fact
 from autograder.judging.fingerprint import LENGTH, alike_each, fingerprint
@@ -31,9 +31,9 @@ from autograder.judging.records import PAIR, UNLISTED, CaseRecord, NearSlip
 from autograder.judging.values import Array, decode
 from autograder.mutants.course_operators import Operators, StepSlip
 from autograder.mutants.line_limit import observe_bounded
-from autograder.mutants.of_results_and_inputs import slips
 from autograder.mutants.operators import edits
 from autograder.mutants.partial_evaluation import settled
+from autograder.mutants.result_and_input_operators import slips
 from autograder.mutants.source import Edit, Source, source_of
 
 OF_VARIANTS = 3  # rarer slips are tried in the reference alone

@@ -13,8 +13,8 @@ import numpy as np
 
 from autograder.judging.behaviour import find, shown
 from autograder.judging.call_answer import observe
+from autograder.judging.combined_mistakes import answer_of, pairs
 from autograder.judging.compare import is_kind_of, judge
-from autograder.judging.compose import answer_of, pairs
 from autograder.judging.exercise import AnyExercise, Case, Draw, Exercise, Prediction, Tolerance
 from autograder.judging.filled_memory import filled_memory
 from autograder.judging.fingerprint import alike, fingerprint

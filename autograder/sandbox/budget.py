@@ -1,7 +1,7 @@
 """Budget the grader's time for one submission, over all its cells, exercises and attempts. Trusted side.
 
-The seconds in a budget are the submission's own time (`autograder.sandbox.own_time`), so they don't depend on what else the
-machine is doing. The clock only bounds the whole, at `WALL_TIMES` that budget. An endless loop costs its limit once. An
+The seconds in a budget are the submission's own time (`autograder.sandbox.submission_time`), so they don't depend on what else
+the machine is doing. The clock only bounds the whole, at `WALL_TIMES` that budget. An endless loop costs its limit once. An
 exercise that doesn't answer within a short first round is asked again in a process of its own with the full limit. Once one
 second round has used up its limit in vain, the remaining ones share `SHARED_S` seconds. So a slow answer, or ten of them,
 get the time they need, and a loop in every exercise costs little more than a loop in one.

@@ -16,7 +16,7 @@ from autograder.judging.observation import Failure, Observation, Probe
 from autograder.judging.values import Array
 from autograder.sandbox import clock, codec, process, untrusted, wire
 from autograder.sandbox.budget import LEAST_FIRST_S, WALL_TIMES, Budget, shorter
-from autograder.sandbox.own_time import OwnTime
+from autograder.sandbox.submission_time import OwnTime
 from autograder.sandbox.wire import Header, WireError, WireTimeoutError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from autograder.judging.values import decode, encode
 from autograder.notebooks.atomic_write import write_whole
 from autograder.sandbox import codec
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import choose_tier
 from autograder.sandbox.run_submission import Cell
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import choose_tier
 
 BOARD = "capstone_board.json"
 REPLY_BYTES = 64 << 20

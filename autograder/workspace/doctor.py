@@ -165,8 +165,8 @@ def disk(folder: Path, needed: int) -> Finding:
 
 def sandbox() -> Finding:
     """Report which isolation `attn grade` would use, after trying each. Nobody needs one to learn."""
+    from autograder.sandbox.isolation_tiers import choose_tier, try_tier
     from autograder.sandbox.process import SandboxUnavailable
-    from autograder.sandbox.tiers import choose_tier, try_tier
 
     try:
         tier = choose_tier()

@@ -6,7 +6,7 @@ from typing import Any
 from autograder.authoring.course import FILE, CourseError, learners_course
 from autograder.authoring.settings import read
 from autograder.workspace import folder as workspace
-from autograder.workspace import standing
+from autograder.workspace import learner_status
 from autograder.workspace.in_cells.overview import contents
 
 NAME = "index.ipynb"
@@ -34,7 +34,7 @@ def write(home: Path) -> Path:
     try:
         notebook = workspace.load(path) if path.exists() else _new(home)
     except CourseError:
-        return home / standing.next_notebook(home, None)
+        return home / learner_status.next_notebook(home, None)
     cell = next((each for each in notebook.cells if each.get("id") == CELL and each.cell_type == "code"), None)
     now = contents(home)
     data = {"text/markdown": now._repr_markdown_(), "text/plain": repr(now)}

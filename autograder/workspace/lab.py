@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.authoring.course import CourseError, given_here, search_path
-from autograder.notebooks import key_page
+from autograder.notebooks import private_link
 from autograder.workspace import progress
 
 # JupyterLab's default settings here; the learner's own settings win. JupyterLab would ask, over the notebook, whether it may
@@ -50,7 +50,7 @@ def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
         address = f"{running['url']}lab/tree/{target.as_posix()}?token={running['token']}"
         print(f"JupyterLab is open on this folder already. Go on there: {address}", flush=True)
         if browser:
-            webbrowser.open(key_page.write(address, "attn-lab", again=True).as_uri())
+            webbrowser.open(private_link.write(address, "attn-lab", again=True).as_uri())
         return 0
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={workspace}", f"--port={port}"]
     command += [f"--LabApp.default_url=/lab/tree/{target.as_posix()}"]

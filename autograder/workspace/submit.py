@@ -21,7 +21,7 @@ from autograder.notebooks import rebuild_submission
 from autograder.notebooks.lesson_names import label_of
 from autograder.notebooks.roles import grade_id, grader, is_answer
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress, standing
+from autograder.workspace import learner_status, progress
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _refused(source: str, prediction: Prediction) -> bool:
 
 def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells: list[rebuild_submission.Cell]) -> list[str]:
     given = {cell.grade_id for cell in cells}
-    asked = [question for question in standing.questions(folder, lesson) if question.id in given]
+    asked = [question for question in learner_status.questions(folder, lesson) if question.id in given]
     words = [question.id for question in asked]
     ids = [str(grade_id(cell)) for cell in released.cells if is_answer(cell) and grade_id(cell) not in words]
     blank = [name for name in ids if name in given and name not in done]

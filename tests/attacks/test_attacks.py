@@ -49,9 +49,9 @@ from autograder.judging.records import ExerciseRecord
 from autograder.judging.values import encode
 from autograder.packs import make_pack, pack_file
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.run_submission import Cell, Question, Submission
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import available_tiers
 from tests import armed, sample
 
 FOLDER = Path(__file__).parent / "corpus"

@@ -28,7 +28,7 @@ from autograder.notebooks.roles import grade_id, is_answer
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox.budget import Budget
 from autograder.sandbox.inside.confine import MIN_LANDLOCK, landlock_abi
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 from tests import sample
 
 LESSON = sample.LESSON

@@ -32,9 +32,9 @@ from autograder.plugins import exchange
 from autograder.plugins.sanitise import PageExporter
 from autograder.sandbox import codec, launch, process
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.run_submission import Cell
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import available_tiers
 from autograder.sandbox.wire import WireError
 from autograder.workspace import doctor
 from tests import sample

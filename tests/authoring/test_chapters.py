@@ -17,7 +17,7 @@ from autograder.notebooks.roles import exercise_of, grade_id
 from autograder.packs import pack_file
 from autograder.plugins.preprocessors import LeadOn
 from autograder.workspace import folder as workspace
-from autograder.workspace import index, progress, standing, update
+from autograder.workspace import index, learner_status, progress, update
 from autograder.workspace.in_cells import overview
 
 CELLS = """
@@ -319,7 +319,7 @@ def test_the_index_and_the_status_group_by_chapter_and_lead_along_the_core_path(
     now = overview.contents(home)
     assert now.following == ("02 Second", "02_second/02_second.ipynb")
     assert now.beside == (("01b More", "01b_more/01b_more.ipynb"), ("01c Rest", "01c_rest/01c_rest.ipynb"))
-    assert standing.next_notebook(home, None) == Path("02_second/02_second.ipynb")
+    assert learner_status.next_notebook(home, None) == Path("02_second/02_second.ipynb")
     steps = [text for text, _ in overview.next_step(home / "01_first", "double")]
     assert steps[1:4] == ["next lesson: 02 Second", "or the workshop 01b More", "or the workshop 01c Rest"]
     (output,) = next(cell for cell in workspace.load(index.write(home)).cells if cell.get("id") == index.CELL).outputs

@@ -18,7 +18,7 @@ import pytest
 from autograder.authoring.course import CourseError, course_root
 from autograder.authoring.settings import example, read
 from autograder.notebooks.roles import grade_id
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 from tests.authoring import own_course as texts
 
 ISOLATED = any(tier.available for tier in available_tiers() if tier.name != "none")

@@ -16,7 +16,7 @@ from autograder.authoring.course import CourseError, course_root, find_lesson, l
 from autograder.authoring.verify import Verdict
 from autograder.cli import main
 from autograder.workspace import folder as workspace
-from autograder.workspace import standing
+from autograder.workspace import learner_status
 
 ROOT = course_root().parent
 DOCUMENTS = sorted(
@@ -35,10 +35,10 @@ def test_a_workspace_holds_every_lesson_and_is_never_overwritten(
 
 
 def test_lab_opens_the_lesson_asked_for_else_the_first_unsolved_one(work: Path) -> None:
-    assert standing.next_notebook(work, None) == Path("00_start_here/00_start_here.ipynb")
-    assert standing.next_notebook(work, "3").parent.name == "03_scaled_dot_product"
+    assert learner_status.next_notebook(work, None) == Path("00_start_here/00_start_here.ipynb")
+    assert learner_status.next_notebook(work, "3").parent.name == "03_scaled_dot_product"
     with pytest.raises(CourseError, match="Did you mean '01_soft_lookup'"):
-        standing.next_notebook(work, "soft_lokup")
+        learner_status.next_notebook(work, "soft_lokup")
 
 
 def test_check_runs_the_notebook_and_status_remembers(

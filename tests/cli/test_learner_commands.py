@@ -17,7 +17,7 @@ from autograder.cli import learner_output, main
 from autograder.diagnosis.explain import Report
 from autograder.diagnosis.panel import overview_html, overview_text
 from autograder.notebooks.roles import exercise_of, is_answer
-from autograder.workspace import doctor, lab, progress, rerun, standing, submit, watch
+from autograder.workspace import doctor, lab, learner_status, progress, rerun, submit, watch
 from autograder.workspace import folder as workspace
 from autograder.workspace.in_cells.overview import contents, next_step
 from tests.learner import LESSON, RIGHT, SetAnswer, attn, cell_of, edit
@@ -209,10 +209,10 @@ def test_a_question_in_words_is_open_while_nothing_of_ones_own_is_written(
     words: str, work: Path, path: Path, set_answer: SetAnswer
 ) -> None:
     set_answer(path, "written_average", words)
-    (question,) = standing.questions(work, LESSON)
+    (question,) = learner_status.questions(work, LESSON)
     assert (question.id, question.title, question.answered) == ("written_average", "Exercise 00.2: In words", False)
     set_answer(path, "written_average", "Noise averages out.")
-    assert standing.questions(work, LESSON)[0].answered
+    assert learner_status.questions(work, LESSON)[0].answered
 
 
 def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_says_so(
@@ -221,7 +221,7 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
     lesson = "01_soft_lookup"
     for name in workspace.answer_ids(work, lesson, written=False):
         progress.record(work / lesson, name, Report("pass", "t", 1, 1, "Correct."))
-    (row,) = standing.status(work, only=(lesson,))
+    (row,) = learner_status.status(work, only=(lesson,))
     assert not row.done
     said = "1 question in words is open"
     assert said in overview_text(row)
@@ -236,7 +236,7 @@ def test_a_lesson_is_not_done_while_a_question_in_words_is_open_and_every_place_
     assert said in capsys.readouterr().out
     assert f"{said}: Exercise 01.4" in "\n".join(submit.examine(work, lesson))
     answer_in_words(work)
-    (row,) = standing.status(work, only=(lesson,))
+    (row,) = learner_status.status(work, only=(lesson,))
     assert row.done
     assert "open" not in overview_text(row) + overview_html(row)
     assert "| ✓ done | 5 of 5 | 1 of 1 |" in contents(work)._repr_markdown_()
@@ -247,7 +247,7 @@ def test_the_next_exercise_is_reached_at_its_heading_and_not_below_it(work: Path
         cells = workspace.load(workspace.notebook(work, lesson)).cells
         places = [cell.id for cell in cells]
         for name in workspace.answer_ids(work, lesson, written=False):
-            page, to = standing.link(work, lesson, name).split("#cell-id=")
+            page, to = learner_status.link(work, lesson, name).split("#cell-id=")
             assert page == f"{lesson}.ipynb"
             between = cells[places.index(to) : places.index(name)]
             if not between:  # an exercise that goes on from the check above it
@@ -258,13 +258,13 @@ def test_the_next_exercise_is_reached_at_its_heading_and_not_below_it(work: Path
             below = "".join(cell.source for cell in between[1:])
             assert "### Exercise" in between[0].source or "### Exercise" not in below
     path.write_text("{", encoding="utf-8")
-    assert standing.link(work, LESSON, "average_pool") == f"{LESSON}.ipynb#cell-id=average_pool"
+    assert learner_status.link(work, LESSON, "average_pool") == f"{LESSON}.ipynb#cell-id=average_pool"
 
 
 def test_a_notebook_that_cannot_be_read_answers_no_question(work: Path, path: Path) -> None:
     answer_in_words(work)
     path.write_text("{", encoding="utf-8")
-    assert [one.answered for one in standing.questions(work, LESSON)] == [False]
+    assert [one.answered for one in learner_status.questions(work, LESSON)] == [False]
 
 
 def test_check_of_a_lesson_counts_its_questions_in_words(

@@ -19,8 +19,8 @@ from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.known_mistakes import here_and_there, match_most, named, worth
 from autograder.judging.call_answer import observe
+from autograder.judging.combined_mistakes import pairs
 from autograder.judging.compare import judge
-from autograder.judging.compose import pairs
 from autograder.judging.exercise import Tolerance
 from autograder.judging.records import UNLISTED, Known, NearSlip
 from autograder.packs import make_pack

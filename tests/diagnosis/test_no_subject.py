@@ -12,7 +12,7 @@ FIELD = {"attention", "softmax", "causal", "rope", "kv", "heads", "logit", "logi
 FUNCTION = "softmax is a function of NumPy's and PyTorch's world, as exp and log are, beside which it stands in a table"
 SUBJECT_ALLOWED = {  # by module, the words that it may hold, and why
     "mutants/call_operators.py": ({"softmax"}, FUNCTION),
-    "mutants/of_results_and_inputs.py": ({"softmax"}, FUNCTION),
+    "mutants/result_and_input_operators.py": ({"softmax"}, FUNCTION),
     "diagnosis/repair/kind_of_change.py": ({"softmax"}, "functions of PyTorch that run along an axis, softmax among them"),
     "diagnosis/repair/calls.py": ({"masked"}, "`masked_fill` is PyTorch's"),
     "diagnosis/python_errors.py": ({"mask"}, "the pattern of a message of PyTorch's"),

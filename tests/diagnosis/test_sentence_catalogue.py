@@ -21,8 +21,8 @@ from autograder.judging.call_answer import observe
 from autograder.judging.exercise import Exercise, Misconception
 from autograder.judging.records import ExerciseRecord, Result
 from autograder.mutants.course_operators import load
-from autograder.mutants.of_results_and_inputs import slips
 from autograder.mutants.operators import edits
+from autograder.mutants.result_and_input_operators import slips
 from autograder.mutants.source import source_of
 from autograder.packs import make_pack
 from tests.diagnosis.test_repair import ATTEND, COUNTER, OWN_WAY, cell
@@ -32,7 +32,7 @@ from tests.mutants.test_mutants import records as near_records
 ENGINE = Path(__file__).parents[2] / "autograder"
 # what is found out about an answer, and all else that is said of one; commands speak of files and are not among these
 FOLDERS = ("judging", "mutants", "packs", "diagnosis", "grading/marking", "workspace/in_cells")
-FILES = ("workspace/rerun.py", "workspace/standing.py", "live/session.py")
+FILES = ("workspace/rerun.py", "workspace/learner_status.py", "live/session.py")
 MAY_HOLD_SENTENCES = {
     "diagnosis/sentences.py": "the catalogue itself",
     "diagnosis/panel.py": "the template of panels",

@@ -15,7 +15,7 @@ from autograder.diagnosis import hidden, python_errors
 from autograder.diagnosis.explain import make_report
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.phrase import next_step, say
-from autograder.judging.compose import answer_of
+from autograder.judging.combined_mistakes import answer_of
 from autograder.judging.exercise import Tolerance
 from autograder.judging.fingerprint import alike, fingerprint
 from autograder.judging.observation import Failure, Observation

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from autograder.authoring.course import course_root
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 
 pytestmark = pytest.mark.timeout(600)
 

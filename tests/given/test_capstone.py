@@ -18,8 +18,8 @@ from torch.testing import assert_close
 from autograder.authoring.course import CourseError
 from autograder.cli import main
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import choose_tier
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import choose_tier
 from autograder.workspace import capstone
 from tests.small_llama import D, G, weights
 

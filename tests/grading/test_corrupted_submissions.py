@@ -19,7 +19,7 @@ from autograder.authoring.course import course_root, find_lesson
 from autograder.authoring.reference_source import solution_source
 from autograder.grading.grade import grade_assignment
 from autograder.notebooks.rebuild_submission import MAX_BYTES, UnreadableError, read, rebuild
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 
 LESSON = "00_start_here"
 RELEASED = (course_root() / "release" / LESSON / f"{LESSON}.ipynb").read_bytes()

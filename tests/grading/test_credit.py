@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from autograder import Case, Exercise, Instead, Misconception
+from autograder.authoring.points_and_credit import SLIPS, check_names, shares_of, with_points
 from autograder.authoring.settings import read
-from autograder.authoring.shares import SLIPS, check_names, shares_of, with_points
 from autograder.authoring.verify import grade as judged_here
 from autograder.cli import main
 from autograder.diagnosis.phrase import say
@@ -22,7 +22,7 @@ from autograder.grading.marking.scheme import make_mark_scheme
 from autograder.grading.trials import course_copy, demo
 from autograder.notebooks.lesson_names import LessonName
 from autograder.packs import make_pack
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 from tests import sample
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())

@@ -9,7 +9,7 @@ from autograder.authoring.course import find_lesson
 from autograder.grading.marking.mark_submission import Marked, mark
 from autograder.grading.marking.scheme import make_mark_scheme
 from autograder.grading.trials import course_copy, demo
-from autograder.sandbox.tiers import available_tiers, choose_tier
+from autograder.sandbox.isolation_tiers import available_tiers, choose_tier
 from tests.fair_answers import ANSWERS, Answer
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())

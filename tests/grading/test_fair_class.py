@@ -24,7 +24,7 @@ from autograder.grading.marking.scheme import secret
 from autograder.grading.trials import course_copy, demo
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.packs import make_pack
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
 pytestmark = [

@@ -29,8 +29,8 @@ from autograder.notebooks.archives import File
 from autograder.notebooks.html_page import POLICY, markdown, prose
 from autograder.notebooks.roles import exercise_of, grade_id, is_grade
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import available_tiers, choose_tier
 from autograder.sandbox.run_submission import Question
-from autograder.sandbox.tiers import available_tiers, choose_tier
 
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")
 LESSON = "00_start_here"

@@ -21,8 +21,8 @@ from autograder.grading.marking.scheme import MarkScheme
 from autograder.notebooks.scopes import calls
 from autograder.packs import make_pack
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import choose_tier
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import choose_tier
 
 
 def total(x: Any) -> Any:

@@ -31,7 +31,7 @@ from autograder.judging.exercise import Prediction
 from autograder.notebooks.rebuild_submission import UnreadableError, read, rebuild
 from autograder.packs import make_pack, pack_file
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 from tests import sample
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())

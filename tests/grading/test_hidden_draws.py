@@ -16,13 +16,13 @@ from autograder.grading.marking.hidden_draws import HiddenDraws
 from autograder.grading.marking.scheme import make_hidden_draws, make_mark_scheme
 from autograder.grading.trials import course_copy, demo
 from autograder.judging.call_answer import observe
+from autograder.judging.combined_mistakes import answer_of
 from autograder.judging.compare import judge
-from autograder.judging.compose import answer_of
 from autograder.judging.observation import Observation
 from autograder.judging.records import CaseRecord, ExerciseRecord
 from autograder.judging.values import encode
 from autograder.packs import make_pack
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 
 SECRET = "s" * 64
 LESSON = "01_soft_lookup"

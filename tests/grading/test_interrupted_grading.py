@@ -18,8 +18,8 @@ from autograder.grading.marking import decide_marks
 from autograder.grading.marking import mark_submission as marking
 from autograder.grading.marking.scheme import make_mark_scheme
 from autograder.grading.trials import demo
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.run_submission import Submission
-from autograder.sandbox.tiers import available_tiers
 from tests import hostile_class
 
 LESSON = "00_start_here"

@@ -19,8 +19,8 @@ from autograder.grading.marking.read_submission import Handed
 from autograder.judging.records import Result
 from autograder.sandbox.budget import Budget, Purse
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.run_submission import Cell
-from autograder.sandbox.tiers import available_tiers
 from tests.grading.test_follow_through import RIGHT, scheme, scores
 
 TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]

@@ -24,8 +24,8 @@ from autograder.grading import ledger
 from autograder.grading.grade import grade_assignment
 from autograder.grading.marking.scheme import read_release
 from autograder.grading.trials import course_copy, demo
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import available_tiers
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),

@@ -17,7 +17,7 @@ from autograder.grading.marking.scheme import read_release
 from autograder.grading.reports.class_report import view
 from autograder.grading.trials import course_copy, demo
 from autograder.notebooks.rebuild_submission import parse, rebuild
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 from tests import sample
 from tests.shapes import EVERYTHING, LESSON, SHAPES, WRITTEN, Work
 

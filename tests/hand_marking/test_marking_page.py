@@ -20,7 +20,7 @@ from autograder.authoring.readme_tables import hand_points
 from autograder.cli import main
 from autograder.hand_marking import answers, opened, questions, run, trail
 from autograder.hand_marking.answers import Answer, grouped, shown
-from autograder.hand_marking.desk import Desk, RequestError
+from autograder.hand_marking.marking_session import Desk, RequestError
 from autograder.hand_marking.store import ConflictError, Store, Verdict
 from autograder.notebooks import pictures
 from tests import sample

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 
 pytestmark = [
     pytest.mark.hub,

@@ -24,8 +24,8 @@ from autograder.diagnosis.phrase import say
 from autograder.judging.call_answer import bare, observe, observe_by_line, observe_within
 from autograder.judging.compare import close
 from autograder.judging.observation import Failure, Observation, Probe
-from autograder.judging.own_seconds import Stopwatch
 from autograder.judging.records import Result
+from autograder.judging.thread_seconds import Stopwatch
 from autograder.judging.values import MAX_KEY, decode, encode, show
 from autograder.packs import make_pack, pack_file
 

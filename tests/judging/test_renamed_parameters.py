@@ -15,8 +15,8 @@ from autograder.judging.records import ExerciseRecord
 from autograder.judging.script import Call, Script
 from autograder.packs import make_pack
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.run_submission import Cell
-from autograder.sandbox.tiers import available_tiers
 
 
 @pytest.fixture(scope="module")

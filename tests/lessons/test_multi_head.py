@@ -21,7 +21,7 @@ from torch.testing import assert_close
 
 from autograder.authoring import course
 from autograder.authoring.reference_source import solution_source
-from autograder.judging.compose import answer_of
+from autograder.judging.combined_mistakes import answer_of
 from autograder.packs import make_pack
 from course.exercises.multi_head.heads import merge_interleaved, split_interleaved
 from solutions import device

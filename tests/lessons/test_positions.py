@@ -26,7 +26,7 @@ from torch.testing import assert_close
 
 from autograder.authoring import course
 from autograder.judging import values
-from autograder.judging.compose import answer_of
+from autograder.judging.combined_mistakes import answer_of
 from autograder.packs import make_pack
 from solutions import device
 from solutions import positions as reference

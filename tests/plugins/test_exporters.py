@@ -26,7 +26,7 @@ from autograder.grading.roster import Listed, Roster
 from autograder.plugins import exporters
 from autograder.plugins.exporters import CanvasExporter, GradescopeExporter, MoodleExporter
 from autograder.plugins.late_penalty import LatePenalty
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.isolation_tiers import available_tiers
 
 ISOLATED = any(tier.available and tier.name != "none" for tier in available_tiers())
 LESSON = "00_start_here"

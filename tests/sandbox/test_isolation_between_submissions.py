@@ -23,9 +23,9 @@ from autograder.judging.values import encode
 from autograder.sandbox import launch
 from autograder.sandbox.budget import OWN_S, PURSE_S, Budget, Purse
 from autograder.sandbox.client import Sandbox
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.run_submission import Cell
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import available_tiers
 from autograder.workspace import doctor
 from tests import armed, hostile_class
 

@@ -28,10 +28,10 @@ from autograder.sandbox import codec, launch, process, refusals, untrusted
 from autograder.sandbox.client import Sandbox
 from autograder.sandbox.inside import confine
 from autograder.sandbox.inside.worker import Worker
+from autograder.sandbox.isolation_tiers import Tier, available_tiers, choose_tier
 from autograder.sandbox.process import SandboxUnavailable
 from autograder.sandbox.run_submission import Cell
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import Tier, available_tiers, choose_tier
 
 ROOT = Path(launch.PACKAGE).parent
 LIMITS = Limits(wall_s=8.0, cell_s=1.0, memory_bytes=3 << 30)
@@ -833,7 +833,7 @@ def test_a_dead_worker_is_replaced() -> None:
 
 def test_without_a_sandbox_grading_is_refused_unless_unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = {"bubblewrap": "no bwrap.", "landlock": "old kernel."}
-    monkeypatch.setattr("autograder.sandbox.tiers.try_tier", lambda name: Tier(name, False, reasons[name]))
+    monkeypatch.setattr("autograder.sandbox.isolation_tiers.try_tier", lambda name: Tier(name, False, reasons[name]))
     with pytest.raises(SandboxUnavailable, match=r"no bwrap(.|\n)*old kernel(.|\n)*--unsafe"):
         choose_tier()
     assert choose_tier(unsafe=True) == "none"

@@ -1,7 +1,7 @@
 """Give partial credit: the share of an exercise's points that a wrong answer keeps.
 
-In: the verdict on hidden probes, and the shares that the course sets for the exercise (`authoring.shares`). Out: the share
-and its reason, or None. An answer keeps a share for a named mistake that explains every case, for outputs that are right in
+In: the verdict on hidden probes, and the shares that the course sets for the exercise (`authoring.points_and_credit`). Out: the
+share and its reason, or None. An answer keeps a share for a named mistake that explains every case, for outputs that are right in
 every case, and for a slip in the form of a right answer.
 """
 
@@ -13,7 +13,15 @@ from operator import itemgetter
 
 import numpy as np
 
-from autograder.authoring.shares import AS_ARRAY, AS_LIST, CHANGED_INPUTS, EXTRA_AXES, NAMED_MISTAKE, NO_GRADIENTS, OTHER_ORDER
+from autograder.authoring.points_and_credit import (
+    AS_ARRAY,
+    AS_LIST,
+    CHANGED_INPUTS,
+    EXTRA_AXES,
+    NAMED_MISTAKE,
+    NO_GRADIENTS,
+    OTHER_ORDER,
+)
 from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.known_mistakes import listed_matches, named
 from autograder.diagnosis.outcome import Case, same_value, values

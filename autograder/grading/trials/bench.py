@@ -21,8 +21,8 @@ from autograder.authoring.make_release import nbgrader_api
 from autograder.grading.marking.scheme import given_paths, read_release, setup_for
 from autograder.grading.trials import course_copy, demo
 from autograder.judging.exercise import Exercise
+from autograder.sandbox.isolation_tiers import choose_tier
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import choose_tier
 
 
 def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def _is_contended() -> bool:
     """Return whether other processes preempt a short piece of work, in which case a child of this process has to wait too.
 
     The kernel reports what children used only after they end. From outside, the waiting time of each child is known, and no
-    cell gets more than that (`autograder.sandbox.own_time`).
+    cell gets more than that (`autograder.sandbox.submission_time`).
     """
     before, wall, used = _put_off(), time.monotonic(), time.process_time()
     while time.process_time() - used < PROBE_S:

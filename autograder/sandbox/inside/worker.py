@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from autograder.judging import call_limits, elsewhere
+from autograder.judging import call_limits, other_device
 from autograder.sandbox import clock, wire
 from autograder.sandbox.inside import confine, disk, wipe
 from autograder.sandbox.wire import Header, WireClosedError, WireError
@@ -281,7 +281,7 @@ def _warm_torch() -> None:
     import torch
 
     call_limits.from_torch()  # as they are now, whatever an answer makes of torch
-    elsewhere.device()
+    other_device.device()
     torch.set_num_threads(1)
     vars(torch)["set_num_threads"] = lambda _threads: None
     layer = torch.nn.Linear(3, 3)

@@ -13,7 +13,7 @@ from autograder.diagnosis.phrase import say
 from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import label_of
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress, standing
+from autograder.workspace import learner_status, progress
 from autograder.workspace.in_cells.shown import Shown
 
 Step = tuple[str, str]  # what to do, and a link to it ("" if there is none)
@@ -26,7 +26,7 @@ def overview(folder: Path) -> Shown:
             f"check(): progress is kept in a workspace, and {folder} is not a lesson of one. `attn lab` makes one and opens it; "
             'check("name") works everywhere.'
         )
-    return of_lessons(standing.status(folder.parent, only=(folder.name,)))
+    return of_lessons(learner_status.status(folder.parent, only=(folder.name,)))
 
 
 def of_lessons(rows: Sequence[LessonRow]) -> Shown:
@@ -36,7 +36,7 @@ def of_lessons(rows: Sequence[LessonRow]) -> Shown:
 
 @dataclass(frozen=True)
 class Contents:
-    """The rows of `standing.status`, shown in a notebook as a table of all lessons with links, and elsewhere as text."""
+    """The rows of `learner_status.status`, shown in a notebook as a table of all lessons with links, and elsewhere as text."""
 
     rows: list[LessonRow]
     following: Step
@@ -81,7 +81,7 @@ class Contents:
         needs = f"needs {', '.join(row.needs)}" if row.needs else ""
         if remarks := " · ".join(filter(None, ["workshop" if row.workshop else "", needs])):
             line += f" ({remarks})"
-        words = panel.open_words(row.questions) if standing.begun(row) else ""
+        words = panel.open_words(row.questions) if learner_status.begun(row) else ""
         return f"{line} {self._state(row)}".rstrip() + (f"; {words}" if words else "")
 
     @staticmethod
@@ -91,7 +91,7 @@ class Contents:
     def _state(self, row: LessonRow) -> str:
         if row.done:
             return f"{panel.SYMBOL['pass']} done"
-        return f"{panel.SYMBOL['part']} begun" if standing.begun(row) else ""
+        return f"{panel.SYMBOL['part']} begun" if learner_status.begun(row) else ""
 
 
 def _in_cell(text: str) -> str:
@@ -101,20 +101,20 @@ def _in_cell(text: str) -> str:
 
 def contents(home: Path) -> Contents:
     """Return all lessons of the workspace `home` and what is next: the first open core notebook, and workshops to choose from."""
-    rows = standing.status(home)
+    rows = learner_status.status(home)
     following = _following(home, rows)
-    offered = [row for row in standing.offered_workshops(rows) if not following[1].startswith(f"{row.lesson}/")]
+    offered = [row for row in learner_status.offered_workshops(rows) if not following[1].startswith(f"{row.lesson}/")]
     beside = tuple((f"{label_of(row.lesson)} {row.title}", f"{row.lesson}/{row.lesson}.ipynb") for row in offered)
     return Contents(rows, following, beside)
 
 
 def _following(home: Path, rows: Sequence[LessonRow]) -> Step:
     """Return the first open notebook, core before workshops, and in it exercises before questions."""
-    for row in standing.core_path_first(rows):
+    for row in learner_status.core_path_first(rows):
         for exercise in row.exercises:
             if exercise.status != "pass":
                 lesson = row.lesson
-                link = f"{lesson}/{standing.link(home, lesson, exercise.id)}"
+                link = f"{lesson}/{learner_status.link(home, lesson, exercise.id)}"
                 if row.exercises[0] == exercise:  # a lesson that isn't begun is read from its top
                     return f"{label_of(lesson)} {row.title}", f"{lesson}/{lesson}.ipynb"
                 return f"{label_of(lesson)} {row.title}: {exercise.title}", link
@@ -143,7 +143,7 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
     if not (home / progress.MARKER).is_dir():
         return ()
     try:
-        row = standing.status(home, only=(lesson,))[0]
+        row = learner_status.status(home, only=(lesson,))[0]
         exercises = row.exercises
         done = [each.status == "pass" for each in exercises]
         ids = [each.id for each in exercises]
@@ -151,7 +151,7 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
         at = ids.index(exercise) + 1
         left = [name for name, passed in zip(ids[at:] + ids[:at], done[at:] + done[:at], strict=True) if not passed]
         if left:
-            return (*steps, (f"next: `{left[0]}`", standing.link(home, lesson, left[0])))
+            return (*steps, (f"next: `{left[0]}`", learner_status.link(home, lesson, left[0])))
         if unanswered := panel.open_words(row.questions):
             steps += [
                 (f"{unanswered} (once answered, save: Ctrl+S)", ""),
@@ -159,7 +159,7 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
             ]
         every = [("all lessons", "../index.ipynb")] if (home / "index.ipynb").exists() else []
         names = workspace.names(home)
-        beside = standing.status(home, only=lesson_names.workshops_beside(names, lesson))
+        beside = learner_status.status(home, only=lesson_names.workshops_beside(names, lesson))
         workshops = [_step("or the workshop", each.lesson, each.title) for each in beside if not each.done]
         if later := lesson_names.next_core(names, lesson):
             return (*steps, _step("next lesson:", later, workspace.load_pack(home, later).title), *workshops, *every)

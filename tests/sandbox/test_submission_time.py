@@ -24,10 +24,10 @@ from autograder.sandbox import budget as budgets
 from autograder.sandbox import process
 from autograder.sandbox.budget import Budget
 from autograder.sandbox.client import Sandbox
-from autograder.sandbox.own_time import OwnTime
+from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.run_submission import Cell, Question
 from autograder.sandbox.submission_limits import Limits
-from autograder.sandbox.tiers import available_tiers
+from autograder.sandbox.submission_time import OwnTime
 from tests import hostile_class
 
 TIERS = [tier.name for tier in available_tiers() if tier.available and tier.name != "none"]

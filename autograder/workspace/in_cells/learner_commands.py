@@ -10,7 +10,7 @@ from autograder.diagnosis.finding import fact
 from autograder.diagnosis.panel import HINT, inline, plain
 from autograder.diagnosis.phrase import say
 from autograder.workspace import folder as workspace
-from autograder.workspace import progress, standing
+from autograder.workspace import learner_status, progress
 from autograder.workspace.in_cells import choose_hint, solutions
 from autograder.workspace.in_cells.check import find_packs, find_record
 from autograder.workspace.in_cells.overview import Contents, contents, of_lessons
@@ -43,7 +43,7 @@ def status() -> Shown | Contents:
         return contents(Path.cwd())
     home, lesson = _here("status")
     rows = []
-    for row in standing.status(home):
+    for row in learner_status.status(home):
         if row.lesson == lesson:
             rows.append(row)
         elif row.score > 0:  # with links that work from this notebook
@@ -76,7 +76,7 @@ def _here(name: str) -> tuple[Path, str]:
 def _say_which(name: str) -> CourseError:
     """Return the error of `hint()`. Its example is the first exercise of this lesson that isn't done, if that is known."""
     try:
-        (row,) = standing.status(Path.cwd().parent, only=(Path.cwd().name,))
+        (row,) = learner_status.status(Path.cwd().parent, only=(Path.cwd().name,))
         exercise = next((each.id for each in row.exercises if each.status != "pass"), row.exercises[0].id)
     except (CourseError, OSError, ValueError, IndexError):
         exercise = "NAME"
