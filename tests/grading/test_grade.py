@@ -379,11 +379,11 @@ def test_missing_submissions_and_unknown_students_say_what_to_do(scratch_course:
 def test_grading_refuses_where_nothing_isolates(
     scratch_course: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from autograder.sandbox import tiers
+    from autograder.sandbox import isolation_tiers
 
     _submission(scratch_course, "ada")
-    monkeypatch.setattr(tiers, "try_tier", lambda name: tiers.Tier(name, False, "not installed"))
-    with pytest.raises(tiers.SandboxUnavailable, match="--unsafe"):
+    monkeypatch.setattr(isolation_tiers, "try_tier", lambda name: isolation_tiers.Tier(name, False, "not installed"))
+    with pytest.raises(isolation_tiers.SandboxUnavailable, match="--unsafe"):
         grade_assignment(scratch_course, LESSON)
     assert main(["grade", "nothing"]) == 2
     assert "expected" in capsys.readouterr().err

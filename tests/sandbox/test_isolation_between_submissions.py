@@ -228,10 +228,12 @@ def test_the_first_line_of_a_report_says_what_is_missing(tier: str, capsys: pyte
 def test_the_doctor_says_what_it_costs_that_bubblewrap_is_missing(
     shared: tuple[str, ...], lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autograder.sandbox import tiers
+    from autograder.sandbox import isolation_tiers
 
-    found = {"landlock": tiers.Tier("landlock", True, shared=shared)}
-    monkeypatch.setattr(tiers, "try_tier", lambda name: found.get(name, tiers.Tier(name, False, "not installed")))
+    found = {"landlock": isolation_tiers.Tier("landlock", True, shared=shared)}
+    monkeypatch.setattr(
+        isolation_tiers, "try_tier", lambda name: found.get(name, isolation_tiers.Tier(name, False, "not installed"))
+    )
     finding = doctor.sandbox()
     assert finding.status == "part"
     assert "bubblewrap is missing" in finding.said
@@ -242,9 +244,9 @@ def test_the_doctor_says_what_it_costs_that_bubblewrap_is_missing(
 def test_the_doctor_says_where_bubblewrap_cannot_count_files(
     shared: tuple[str, ...], status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autograder.sandbox import tiers
+    from autograder.sandbox import isolation_tiers
 
-    monkeypatch.setattr(tiers, "try_tier", lambda name: tiers.Tier(name, True, shared=shared))
+    monkeypatch.setattr(isolation_tiers, "try_tier", lambda name: isolation_tiers.Tier(name, True, shared=shared))
     finding = doctor.sandbox()
     assert finding.status == status
     assert ("number of files" in finding.said) == bool(shared)

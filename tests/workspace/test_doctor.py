@@ -63,9 +63,11 @@ def test_the_device_says_which_build_of_pytorch_it_is_and_its_size(
 
 
 def test_what_is_only_optional_is_said_and_does_not_fail(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from autograder.sandbox import tiers
+    from autograder.sandbox import isolation_tiers
 
-    monkeypatch.setattr(tiers, "try_tier", lambda name: tiers.Tier(name, False, "landlock: no such system call"))
+    monkeypatch.setattr(
+        isolation_tiers, "try_tier", lambda name: isolation_tiers.Tier(name, False, "landlock: no such system call")
+    )
     finding = doctor.sandbox()
     assert (finding.status, finding.said) == ("part", "landlock: no such system call. Lost: `attn grade`; learning needs none")
     monkeypatch.setattr(doctor, "examine", lambda folder: iter([finding]))
