@@ -180,7 +180,7 @@ def mqa_step(x, W_Q, W_K, W_V, W_O, H, K, V):
     return (A @ V).flatten(-2) @ W_O, K, V
 
 # %% multi_query.mqa_step wrong single public: returns the new key and value only, not the cache with them in it
-# true: ~mended
+# true: returned_the_new
 def mqa_step(x, W_Q, W_K, W_V, W_O, H, K, V):
     k, v = (x @ W_K).unsqueeze(-2), (x @ W_V).unsqueeze(-2)
     keys, values = torch.cat([K, k], -2), torch.cat([V, v], -2)
