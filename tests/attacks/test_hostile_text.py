@@ -1,6 +1,7 @@
 """A text that is made to be slow costs its author alone: honest students graded beside it have their marks, and in time."""
 
 import ast
+import functools
 import os
 import shutil
 import signal
@@ -61,11 +62,22 @@ CODE = {
 }
 
 
+@functools.cache
+def _unit() -> float:
+    """The processor seconds in which Python parses a cell of 15,000 lines: limits in these are the same on any machine."""
+    source, seconds = "\n".join(f"q{number} = 1" for number in range(15_000)), []
+    for _ in range(3):
+        began = time.process_time()
+        ast.parse(source)
+        seconds.append(time.process_time() - began)
+    return min(seconds)
+
+
 @pytest.mark.parametrize("name", MARKDOWN)
 def test_what_is_kept_of_a_text_is_found_in_linear_time(name: str) -> None:
     began = time.process_time()
     prose(MARKDOWN[name])
-    assert time.process_time() - began < 0.5
+    assert time.process_time() - began < 5 * _unit()
 
 
 @pytest.mark.parametrize("name", [*MARKDOWN, *CODE])
@@ -74,7 +86,7 @@ def test_the_page_of_a_hostile_text_in_the_formgrader_takes_its_time_from_nobody
     PageExporter().from_notebook_node(nbformat.v4.new_notebook())  # its libraries
     began = time.process_time()
     html, _ = PageExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 100 * _unit()
     assert len(html) > 1000
 
 
@@ -233,7 +245,7 @@ def test_many_statements_cells_and_imports_are_read_up_to_a_number(monkeypatch: 
         with pytest.raises(UnreadableError, match="text in its cells"):
             parse_script(script)
     assert len(parse_script(b"# %% [md]\n" + b"# a\n" * 1_000_000)[0].source) <= MAX_PROSE
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 250 * _unit()
 
 
 @pytest.mark.skipif(landlock_abi() < MIN_LANDLOCK, reason="this kernel has no Landlock that is new enough")
