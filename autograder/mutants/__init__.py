@@ -2,7 +2,7 @@
 
 In: an exercise and its judged cases. Out: fingerprints by the slips that were made, and the slips as facts. May import `judging`.
 
-`operators` and `call_operators` change the text of a program in small ways, `of_results_and_inputs` holds what can go wrong with
-any result or input, `course_operators` brings in what only a course knows, and `generate` makes, runs and chooses mutants.
+`operators` and `call_operators` change the text of a program in small ways, `result_and_input_operators` holds what can go wrong
+with any result or input, `course_operators` brings in what only a course knows, and `generate` makes, runs and chooses mutants.
 `value_trace` is what a program computes on its way.
 """

@@ -2,8 +2,8 @@
 
 In: an exercise, and its cases with what is expected and what the listed mistakes do. Out: fingerprints for each case, by the
 slips that were made. A slip is a small edit of the text of the reference, of another right answer or of a listed mistake
-(`operators`), or one of any result or input (`of_results_and_inputs`); a course may add its own (`course_operators`). Of programs
-that do the same the commonest slip is kept, and a slip that does what a listed mistake does is that mistake.
+(`operators`), or one of any result or input (`result_and_input_operators`); a course may add its own (`course_operators`). Of
+programs that do the same the commonest slip is kept, and a slip that does what a listed mistake does is that mistake.
 
 How many programs are tried is counted, never timed: what is found depends on the exercise alone, not on the machine. An
 exercise whose reference is slow declares a smaller share of them (`Exercise.search`).

@@ -1,4 +1,4 @@
-"""Plan how to start the warm worker in a tier of isolation: its command, paths and environment. Trusted side.
+"""Start the warm worker in a tier of isolation: choose its command, paths and environment. Trusted side.
 
 The sandbox sees an allow-list: the system's libraries, the interpreter, its packages and the `autograder` package. A clone
 keeps `course/` and `solutions/` next to `autograder/`, so the folder around the package is never on the list.
@@ -256,3 +256,17 @@ def task_count(uid: int) -> int:
             if process.name.isdigit() and process.stat().st_uid == uid:
                 count += len(os.listdir(process / "task"))
     return count
+
+
+def start(argv: list[str], env: dict[str, str], *, keep: Iterable[int], stderr: int) -> subprocess.Popen[bytes]:
+    """Start the worker (bubblewrap, in that tier) in a new session that inherits the descriptors in `keep`."""
+    return subprocess.Popen(
+        argv,
+        env=env,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=tuple(keep),
+        start_new_session=True,
+    )

@@ -68,10 +68,7 @@ class Host:
             keep = [descriptor, *([writer] if bubblewrap else [])]
             argv = launch.first_to_go(plan.argv)
             argv = argv if self._group is None else self._group.entering(argv)
-            self._process = subprocess.Popen(
-                argv, env=plan.env, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._log.fileno(),
-                pass_fds=keep, start_new_session=True,
-            )  # fmt: skip
+            self._process = launch.start(argv, plan.env, keep=keep, stderr=self._log.fileno())
             theirs.close()  # otherwise a worker that ends at once would look like a slow one
             os.close(writer)
             writer = -1

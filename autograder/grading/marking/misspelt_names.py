@@ -61,19 +61,24 @@ def set_names(source: str) -> list[str]:
 
 
 def _quoted(name: str, source: str, choices: Collection[str]) -> tuple[str, str] | None:
-    """Return a prediction with quotation marks around its letter and no text behind it, and the note; None if it isn't one.
+    """Return a prediction with quotation marks around its letter, and the note; None if it isn't one."""
+    bare = re.compile(rf"^({re.escape(name)}[ \t]*=[ \t]*)([A-Za-z]\w*)[ \t]*(?:[).:][ \t]*)?(#[^\n]*)?$", re.MULTILINE)
+    letters, assignments = {choice.lower() for choice in choices}, bare.findall(source)
+    if len(assignments) != 1 or assignments[0][1].lower() not in letters:
+        return _without_its_text(name, source, letters)
+    letter = assignments[0][1]
+    return bare.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} = {letter} was read as "{letter}"'
 
-    It reads `b`, `b)`, `"c: to the mean"` and `"(c) to the mean"`.
-    """
-    start, end = rf"^({re.escape(name)}[ \t]*=[ \t]*)", r"(?:#[^\n]*)?$"
-    bare = rf"{start}(?P<letter>[A-Za-z]\w*)[ \t]*(?:[).:][ \t]*)?{end}"
-    with_text = rf"{start}(?P<mark>[\"'])[ \t]*\(?(?P<letter>[A-Za-z]\w*)[ \t]*[):.,;][^\"'\n]*(?P=mark)[ \t]*{end}"
-    for pattern in (bare, with_text):
-        matches = list(re.finditer(pattern, source, re.MULTILINE))
-        if len(matches) == 1 and (letter := matches[0]["letter"]).lower() in {choice.lower() for choice in choices}:
-            text = f'{source[: matches[0].start()]}{matches[0][1]}"{letter}"{source[matches[0].end() :]}'
-            return text, f'the prediction {name} was read as "{letter}"'
-    return None
+
+def _without_its_text(name: str, source: str, letters: Collection[str]) -> tuple[str, str] | None:
+    """Return a prediction without the text after its letter: `"c: to the mean"`, `"(c) to the mean"`."""
+    quoted = re.compile(
+        rf"^({re.escape(name)}[ \t]*=[ \t]*)([\"'])[ \t]*\(?([A-Za-z]\w*)[ \t]*[):.,;][^\"'\n]*\2[ \t]*(#[^\n]*)?$", re.MULTILINE
+    )
+    assignments = quoted.findall(source)
+    if len(assignments) != 1 or (letter := assignments[0][2]).lower() not in letters:
+        return None
+    return quoted.sub(rf'\g<1>"{letter}"', source), f'the prediction {name} was read as "{letter}"'
 
 
 def _renamed(name: str, source: str, exercises: Collection[str]) -> tuple[str, str] | None:

@@ -95,7 +95,7 @@ class Worker:
                 file.write(text)
 
         for name in (
-            *(f"autograder.workspace.in_cells.{module}" for module in ("check", "hint_status_solution")),
+            *(f"autograder.workspace.in_cells.{module}" for module in ("check", "learner_commands")),
             *self.config["preload"],
         ):
             try:
