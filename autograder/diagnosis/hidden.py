@@ -44,7 +44,7 @@ def catalogue(exercise: ExerciseRecord) -> tuple[Known | NearSlip, ...]:
     return (*exercise.known, *exercise.near)
 
 
-def findings(result: Result) -> Findings:
+def findings_of(result: Result) -> Findings:
     """Return what may be said about `result`."""
     passed = tuple(case.passed for case in result.cases)
     if result.worst is None:
@@ -63,20 +63,20 @@ def findings(result: Result) -> Findings:
     )
 
 
-def with_mistakes_of(found: Findings, other: Findings) -> Findings:
-    """Return `found` with the mistakes that `other` names; `other` is about the same answer on further hidden probes."""
-    return replace(found, mistakes=other.mistakes, certain=other.certain)
+def with_mistakes_of(findings: Findings, other: Findings) -> Findings:
+    """Return `findings` with the mistakes that `other` names; `other` is about the same answer on further hidden probes."""
+    return replace(findings, mistakes=other.mistakes, certain=other.certain)
 
 
-def report(exercise: ExerciseRecord, found: Findings) -> Report:
+def report(exercise: ExerciseRecord, findings: Findings) -> Report:
     """Make the report on an answer to the hidden probes of `exercise`."""
-    cases = tuple((case.name, bool(passed)) for case, passed in zip(exercise.cases, found.passed, strict=True))
-    score = score_of(exercise, found.passed)
-    if all(found.passed):
-        passed, done = say(fact("hidden.pass")), effort(exercise)
-        return Report("pass", exercise.title, score, exercise.points, passed, cases=cases, hidden=True, effort=done)
-    diagnosis = _diagnosis(exercise, found)
-    stopped = CHECKS[found.check] == "runs"
+    cases = tuple((case.name, bool(passed)) for case, passed in zip(exercise.cases, findings.passed, strict=True))
+    score = score_of(exercise, findings.passed)
+    if all(findings.passed):
+        headline, effort_text = say(fact("hidden.pass")), effort(exercise)
+        return Report("pass", exercise.title, score, exercise.points, headline, cases=cases, hidden=True, effort=effort_text)
+    diagnosis = _diagnosis(exercise, findings)
+    stopped = CHECKS[findings.check] == "runs"
     return Report(
         "part" if score > 0 else "fail",
         exercise.title,
@@ -84,29 +84,29 @@ def report(exercise: ExerciseRecord, found: Findings) -> Report:
         exercise.points,
         headline_of(diagnosis),
         advice_of(diagnosis),
-        _detail(exercise, found),
+        _detail(exercise, findings),
         cases=cases,
         hints=exercise.hints,
         hidden=True,
         known=diagnosis.known if diagnosis.certain else (),
         unknown=not diagnosis.known and not stopped,
         hedged=bool(diagnosis.known) and not diagnosis.certain,
-        unfinished=stopped and found.stop is Stop.TIMEOUT,
+        unfinished=stopped and findings.stop is Stop.TIMEOUT,
         effort=effort(exercise),
     )
 
 
-def _diagnosis(exercise: ExerciseRecord, found: Findings) -> Diagnosis:
+def _diagnosis(exercise: ExerciseRecord, findings: Findings) -> Diagnosis:
     listed = catalogue(exercise)
-    if names := tuple(listed[place] for place in found.mistakes):
-        manner = Manner.HIDDEN if found.certain else Manner.HEDGED
-        return Diagnosis((Matched(names, manner),), names, found.certain)
-    if CHECKS[found.check] != "runs":
+    if names := tuple(listed[place] for place in findings.mistakes):
+        manner = Manner.HIDDEN if findings.certain else Manner.HEDGED
+        return Diagnosis((Matched(names, manner),), names, findings.certain)
+    if CHECKS[findings.check] != "runs":
         return Diagnosis((Remark(fact("hidden.wrong")),))
-    return Diagnosis((Remark(fact("stopped.timeout" if found.stop is Stop.TIMEOUT else "stopped.error")),))
+    return Diagnosis((Remark(fact("stopped.timeout" if findings.stop is Stop.TIMEOUT else "stopped.error")),))
 
 
-def _detail(exercise: ExerciseRecord, found: Findings) -> str:
-    check = CHECKS[found.check]
-    what = fact(f"hidden.stop.{found.stop.value}") if check == "runs" else fact("hidden.check", check=name_of_check(check))
-    return say(fact("hidden.detail", case=exercise.cases[found.case].name, what=what))
+def _detail(exercise: ExerciseRecord, findings: Findings) -> str:
+    check = CHECKS[findings.check]
+    what = fact(f"hidden.stop.{findings.stop.value}") if check == "runs" else fact("hidden.check", check=name_of_check(check))
+    return say(fact("hidden.detail", case=exercise.cases[findings.case].name, what=what))

@@ -96,7 +96,7 @@ UNLISTED = ENGLISH["unlisted.fix"]
 def _report(record: ExerciseRecord, seen: list[Observation]) -> tuple[hidden.Findings, Report]:
     verdict = decide_marks.Verdict(decide_marks.judged_hidden(record, seen), hidden=True)
     report = verdict.report()
-    return hidden.findings(explained(verdict.result)), report
+    return hidden.findings_of(explained(verdict.result)), report
 
 
 def _without_names(report: Report, record: ExerciseRecord, found: hidden.Findings) -> str:
@@ -194,5 +194,5 @@ def test_explaining_leaves_the_score_alone() -> None:
     record = next(each for each in _records("03_scaled_dot_product") if each.id == "sdpa")
     for seen in ([case.expected for case in record.cases], [Observation(PlainNode(MARK))] * len(record.cases)):
         result = decide_marks.judged_hidden(record, seen)
-        assert hidden.report(record, hidden.findings(result)).score == result.score
-        assert hidden.report(record, hidden.findings(explained(result))).score == result.score
+        assert hidden.report(record, hidden.findings_of(result)).score == result.score
+        assert hidden.report(record, hidden.findings_of(explained(result))).score == result.score

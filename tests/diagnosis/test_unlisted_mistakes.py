@@ -168,7 +168,7 @@ def test_the_line_named_is_in_the_learners_own_cell() -> None:
 
 def test_nothing_of_the_inputs_is_said_of_hidden_probes() -> None:
     result = judged(COST, lambda n, d, layers: 2 * n * d * d * layers)
-    assert hidden.report(result.exercise, hidden.findings(result)).headline == "Wrong on a hidden test."
+    assert hidden.report(result.exercise, hidden.findings_of(result)).headline == "Wrong on a hidden test."
 
 
 def test_an_answer_that_leans_on_a_failing_one_is_told_so_first(monkeypatch: pytest.MonkeyPatch) -> None:

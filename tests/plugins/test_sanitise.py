@@ -133,7 +133,7 @@ def test_a_panel_passes_the_allow_list_unchanged() -> None:
 def test_feedback_on_hidden_inputs_names_the_mistake_and_hints_but_shows_no_number_of_them() -> None:
     record = make_record("start_here", _exercise(), [1, 2, 3])
     for mistake in _exercise().misconceptions:
-        report = hidden.report(record, hidden.findings(check_answer(record, mistake.answer)))
+        report = hidden.report(record, hidden.findings_of(check_answer(record, mistake.answer)))
         cell = nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output("execute_result", {"text/html": panel.to_html(report)})])
         text = BeautifulSoup(page_of(nbformat.v4.new_notebook(cells=[cell])), "html.parser").body.get_text()
         for said in (mistake.says, mistake.fix, *_exercise().hints):

@@ -67,9 +67,9 @@ class Verdict:
         result = explained(result) if explain and self.common is None else result
         if not self.hidden:
             return make_report(result)
-        findings = hidden.findings(result)
+        findings = hidden.findings_of(result)
         if explain and self.common is not None:
-            findings = hidden.with_mistakes_of(findings, hidden.findings(explained(self.common)))
+            findings = hidden.with_mistakes_of(findings, hidden.findings_of(explained(self.common)))
         return hidden.report(result.exercise, findings)
 
 
