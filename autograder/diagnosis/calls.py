@@ -24,10 +24,10 @@ def written_call(call: AnyCall) -> Fact:
 
 def call_at(inputs: EncodedValue, path: str) -> tuple[int, Fact, str] | None:
     """Return the number of the call at `path` (from 1), how it is written, and the rest of the path; None if there is no call."""
-    found, script = _PATH.fullmatch(path), encoded_script(inputs)
-    if found is None or script is None or int(found[1]) >= len(script.calls):
+    match, script = _PATH.fullmatch(path), encoded_script(inputs)
+    if match is None or script is None or int(match[1]) >= len(script.calls):
         return None
-    return int(found[1]) + 1, written_call(script.calls[int(found[1])]), found[2]
+    return int(match[1]) + 1, written_call(script.calls[int(match[1])]), match[2]
 
 
 def place(inputs: EncodedValue, path: str) -> Fact | str:

@@ -16,16 +16,20 @@ from autograder.judging.values import Array, ArrayNode, EncodedValue, PlainNode
 
 def contrast(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Fact | None:
     """Return what all failing cases and no passing cases have in common, or else which cases fail. None if all or none fail."""
-    both = list(zip(cases, results, strict=True))
-    wrong = [record for record, result in both if not result.passed]
-    right = [record for record, result in both if result.passed]
+    pairs = list(zip(cases, results, strict=True))
+    wrong = [record for record, result in pairs if not result.passed]
+    right = [record for record, result in pairs if result.passed]
     if not wrong or not right:
         return None
-    has, lacks = [_features(record) for record in wrong], [_features(record) for record in right]
-    for feature in sorted(has[0], key=_rank):
+    wrong_features, right_features = [_features(record) for record in wrong], [_features(record) for record in right]
+    for feature in sorted(wrong_features[0], key=_rank):
         rank, enough = _rank(feature), min(len(right), len(wrong)) > 2  # one or two cases share many features by chance
         telling = enough or rank < len(_ALWAYS) or (len(right) > 1 and rank < len(_OFTEN))
-        if telling and all(feature in each for each in has) and not any(feature in each for each in lacks):
+        if (
+            telling
+            and all(feature in features for features in wrong_features)
+            and not any(feature in features for features in right_features)
+        ):
             return fact("contrast.feature", feature=feature)
     if len(right) >= len(wrong):
         return fact("contrast.wrong_on", right=len(right), of=len(cases), which=_listed(wrong))
@@ -71,9 +75,9 @@ def _of_inputs(inputs: dict[str, EncodedValue]) -> Iterator[Fact]:
     rows = {
         name: node.content.shape[-2] for name, node in inputs.items() if isinstance(node, ArrayNode) and node.content.ndim >= 2
     }
-    for one, two in itertools.combinations(rows, 2):
-        how = "as_many" if rows[one] == rows[two] else "fewer" if rows[one] < rows[two] else "more"
-        yield fact(f"feature.rows.{how}", one=one, two=two)
+    for first, second in itertools.combinations(rows, 2):
+        how = "as_many" if rows[first] == rows[second] else "fewer" if rows[first] < rows[second] else "more"
+        yield fact(f"feature.rows.{how}", one=first, two=second)
 
 
 def _of_array(name: str, array: Array) -> Iterator[Fact]:

@@ -34,9 +34,9 @@ def case_inputs(name: str, case: str, folder: Path | str = ".") -> Any:
     """
     for path in sorted(Path(folder).glob(f"*{pack_file.SUFFIX}")):
         record = pack_file.load(path).in_code.get(name)
-        for found in record.cases if record is not None else ():
-            if found.name == case:
-                return decode(found.probe.inputs)
+        for candidate in record.cases if record is not None else ():
+            if candidate.name == case:
+                return decode(candidate.probe.inputs)
     raise LookupError(
         f"no file *{pack_file.SUFFIX} in {Path(folder).resolve()} has a case {case!r} of {name!r}. "
         "Run this beside the notebook, or give its folder as the third argument."

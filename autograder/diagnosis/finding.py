@@ -72,10 +72,10 @@ class InOutputs:
 
 @dataclass(frozen=True)
 class Repaired:
-    """Edits of the learner's own code. After all of them every check passes, or only the mistakes in `left` remain."""
+    """Edits of the learner's own code. After all of them every check passes, or only the `remaining` mistakes are left."""
 
     edits: tuple[Fact, ...]
-    left: tuple[Mistake, ...] = ()
+    remaining: tuple[Mistake, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Departed:
     """Lines whose values no right program computes, and a fact about the result that goes with them."""
 
     lines: tuple[Fact, ...]
-    seen: Fact | None
+    result_fact: Fact | None
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 Case = tuple[CaseRecord, CaseResult]
 
 
-def values(seen: Observation) -> dict[str, object]:
+def values(observation: Observation) -> dict[str, object]:
     """Return the parts of the returned value by their paths: arrays, where plain numbers become 0-d, strings and None."""
-    if seen.value is None:
+    if observation.value is None:
         return {}
-    return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in seen.value.leaves()}
+    return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in observation.value.leaves()}
 
 
 def same_value(want: object, got: object, tolerance: Tolerance) -> bool:
@@ -45,27 +45,30 @@ def right_outputs(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> tu
     return sorted(right - wrong), sorted(wrong)
 
 
-def same_in(record: CaseRecord, mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
+def same_in(record: CaseRecord, mistake: Observation, observation: Observation, tolerance: Tolerance) -> bool:
     """Compare like `same_outcome`, except that if an exception is expected, it doesn't matter what was returned instead."""
     if record.expected.failure is not None and mistake.failure is None:
-        return seen.failure is None
-    return same_outcome(mistake, seen, tolerance)
+        return observation.failure is None
+    return same_outcome(mistake, observation, tolerance)
 
 
-def same_outcome(mistake: Observation, seen: Observation, tolerance: Tolerance) -> bool:
-    """Return whether `seen` is what the mistake does: the same value and gradients, or the same exception for the same reason."""
-    if mistake.failure is not None or seen.failure is not None:
-        if mistake.failure is None or seen.failure is None:
+def same_outcome(mistake: Observation, observation: Observation, tolerance: Tolerance) -> bool:
+    """Return whether the mistake does what was observed: the same value and gradients, or the same exception for one reason."""
+    if mistake.failure is not None or observation.failure is not None:
+        if mistake.failure is None or observation.failure is None:
             return False
-        same_kind = (mistake.failure.kind, mistake.failure.type) == (seen.failure.kind, seen.failure.type)
-        return same_kind and (not mistake.failure.message or reason(mistake.failure.message) == reason(seen.failure.message))
-    other_inputs = mistake.mutated and set(mistake.mutated) != set(seen.mutated)
+        same_kind = (mistake.failure.kind, mistake.failure.type) == (observation.failure.kind, observation.failure.type)
+        return same_kind and (
+            not mistake.failure.message or reason(mistake.failure.message) == reason(observation.failure.message)
+        )
+    other_inputs = mistake.mutated and set(mistake.mutated) != set(observation.mutated)
     # if the values agree too, only the changed inputs can tell them apart
-    if other_inputs and compare(Observation(mistake.value), Observation(seen.value), tolerance, (), finite=False) is None:
+    if other_inputs and compare(Observation(mistake.value), Observation(observation.value), tolerance, (), finite=False) is None:
         return False
-    if any((grad is None) != (seen.grads.get(name) is None) for name, grad in mistake.grads.items()):
+    if any((grad is None) != (observation.grads.get(name) is None) for name, grad in mistake.grads.items()):
         return False
-    return compare(mistake, Observation(seen.value, seen.grads, mistake.mutated), tolerance, (), finite=False) is None
+    same_inputs = Observation(observation.value, observation.grads, mistake.mutated)
+    return compare(mistake, same_inputs, tolerance, (), finite=False) is None
 
 
 def reason(message: str) -> str:

@@ -15,34 +15,36 @@ from autograder.mutants.source import Source, plain_slip
 _WRITTEN = ("slip.number", "slip.name", "slip.truth")  # each has what was written as `got`, and what belongs there as `want`
 
 
-def in_own_code(found: Diagnosis, source: Source) -> Diagnosis:
+def in_own_code(diagnosis: Diagnosis, source: Source) -> Diagnosis:
     """Tell every slip about the learner's own lines."""
     lines = _lines(source)
 
-    def told(mistake: Mistake) -> Mistake:
+    def located(mistake: Mistake) -> Mistake:
         return replace(mistake, what=_own(mistake.what, lines)) if isinstance(mistake, NearSlip) else mistake
 
     findings = tuple(
-        replace(finding, mistakes=tuple(map(told, finding.mistakes))) if isinstance(finding, Matched) else finding
-        for finding in found.findings
+        replace(finding, mistakes=tuple(map(located, finding.mistakes))) if isinstance(finding, Matched) else finding
+        for finding in diagnosis.findings
     )
-    return replace(found, findings=findings, known=tuple(map(told, found.known)))
+    return replace(diagnosis, findings=findings, known=tuple(map(located, diagnosis.known)))
 
 
 def _lines(source: Source) -> dict[str, int | None]:
     """Return the line of each expression in the code, or None if it occurs on several lines."""
-    seen: dict[str, int | None] = {}
+    line_of: dict[str, int | None] = {}
     for tree in source.trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.expr):
                 code = ast.unparse(node)
-                seen[code] = node.lineno if seen.get(code, node.lineno) == node.lineno else None
-    return seen
+                line_of[code] = node.lineno if line_of.get(code, node.lineno) == node.lineno else None
+    return line_of
 
 
 def _own(what: Fact, lines: dict[str, int | None]) -> Fact:
     if what.key != "slip.place" or not isinstance(inner := what["what"], Fact):
-        return Fact(what.key, tuple((n, _own(v, lines) if isinstance(v, Fact) else v) for n, v in what.values))
+        return Fact(
+            what.key, tuple((name, _own(value, lines) if isinstance(value, Fact) else value) for name, value in what.values)
+        )
     code = next((code for code in _candidates(str(what["code"]), plain_slip(inner)) if code in lines), None)
     if code is None:
         return inner

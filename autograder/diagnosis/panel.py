@@ -146,15 +146,15 @@ def overview_html(row: LessonRow) -> str:
     share = 100 * row.score / row.points if row.points else 0.0
     lines = []
     for exercise in row.exercises:
-        told = f'<span style="color:{_FAINT}">{inline(_told(exercise))}</span>' if _told(exercise) else ""
+        mistake = f'<span style="color:{_FAINT}">{inline(_mistake_text(exercise))}</span>' if _mistake_text(exercise) else ""
         badge = _badge(exercise.status, WORD[exercise.status])
         points = f"{_number(exercise.score)} / {_number(exercise.points)}"
-        lines.append(_standing(badge, f"<code>{html.escape(exercise.id)}</code> {told}", points))
+        lines.append(_standing(badge, f"<code>{html.escape(exercise.id)}</code> {mistake}", points))
     for question in row.questions:
         badge = _badge("noted", "answered") if question.answered else _badge("todo", "open")
         lines.append(_standing(badge, _link(question.title, question.link), "in words"))
-    if said := open_words(row.questions):
-        lines.append(f'<p style="margin:8px 0 2px">{html.escape(said)}. {_SAVED}</p>')
+    if open_text := open_words(row.questions):
+        lines.append(f'<p style="margin:8px 0 2px">{html.escape(open_text)}. {_SAVED}</p>')
     return (
         f'<div class="attn-panel" role="status" style="{_FRAME}">'
         f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row.title)}</b>'
@@ -176,11 +176,11 @@ def overview_text(row: LessonRow) -> str:
     """Return the progress of one lesson for a terminal."""
     lines = [f"{row.title} · {_number(row.score)} / {_number(row.points)} by checks"]
     for exercise in row.exercises:
-        told = f" · {plain(_told(exercise))}" if _told(exercise) else ""
-        lines.append(f"  {SYMBOL[exercise.status]} {exercise.id}{told}")
+        mistake = f" · {plain(_mistake_text(exercise))}" if _mistake_text(exercise) else ""
+        lines.append(f"  {SYMBOL[exercise.status]} {exercise.id}{mistake}")
     for question in row.questions:
         lines.append(f"  {SYMBOL['noted' if question.answered else 'todo']} {question.id} · in words · {question.title}")
-    return "\n".join([*lines, f"  {said}. {_SAVED}"] if (said := open_words(row.questions)) else lines)
+    return "\n".join([*lines, f"  {open_text}. {_SAVED}"] if (open_text := open_words(row.questions)) else lines)
 
 
 _SAVED = "One counts as answered once words of your own are in its cell and the notebook is saved (Ctrl+S)."
@@ -192,7 +192,7 @@ def open_words(questions: Iterable[QuestionRow]) -> str:
     return f"{count} question{' in words is' if count == 1 else 's in words are'} open" if count else ""
 
 
-def _told(exercise: ExerciseRow) -> str:
+def _mistake_text(exercise: ExerciseRow) -> str:
     """Return what the last check said if it named a mistake, else ""."""
     if exercise.status in ("pass", "todo") or not exercise.mistake:
         return ""

@@ -92,8 +92,8 @@ def clause(mistake: Mistake) -> str:
 
 def clauses(mistakes: Sequence[Mistake], *, brief: bool = False) -> str:
     """Say several mistakes so that together they complete "You …"."""
-    told = [briefly(mistake) if brief else clause(mistake) for mistake in mistakes]
-    return _word("join.and_you").join(dict.fromkeys(told))
+    texts = [briefly(mistake) if brief else clause(mistake) for mistake in mistakes]
+    return _word("join.and_you").join(dict.fromkeys(texts))
 
 
 def briefly(mistake: Mistake) -> str:
@@ -119,10 +119,10 @@ def _fact_of(mistake: NearSlip | Fact) -> Fact:
     return mistake.what if isinstance(mistake, NearSlip) else mistake
 
 
-def _shortened(told: Fact) -> Fact:
+def _shortened(fact: Fact) -> Fact:
     """Return the fact with shorter sentences, for itself and the facts inside it, if the catalogue has them."""
-    values = tuple((name, _shortened(value) if isinstance(value, Fact) else value) for name, value in told.values)
-    return Fact(f"{told.key}.brief" if _template(f"{told.key}.brief") is not None else told.key, values)
+    values = tuple((name, _shortened(value) if isinstance(value, Fact) else value) for name, value in fact.values)
+    return Fact(f"{fact.key}.brief" if _template(f"{fact.key}.brief") is not None else fact.key, values)
 
 
 def headline_of(diagnosis: Diagnosis) -> str:
@@ -160,9 +160,9 @@ def _sentence(finding: Finding) -> str:
             return say(sentence) if sentence is not None else ""
         case InOutputs():
             return _in_outputs(finding)
-        case Repaired(edits, left):
-            told = _word("repaired.left", told=clauses(left, brief=True)) if left else ""
-            return " ".join(filter(None, [*_edits(edits[:1] if left else edits), told]))
+        case Repaired(edits, remaining):
+            consequence = _word("repaired.left", told=clauses(remaining, brief=True)) if remaining else ""
+            return " ".join(filter(None, [*_edits(edits[:1] if remaining else edits), consequence]))
         case Departed(lines):
             return say(Fact("departed", (("lines", lines),)))
         case Added(findings):
@@ -185,12 +185,12 @@ def _edits(edits: Sequence[Fact]) -> Iterator[str]:
 
 
 def _matched(finding: Matched) -> str:
-    told = clauses(finding.mistakes, brief=len(finding.mistakes) > 1)
+    text = clauses(finding.mistakes, brief=len(finding.mistakes) > 1)
     if finding.either:
-        told += _word("lead.either", told=_word("join.or").join(map(briefly, finding.either)))
-    seen = len(finding.mistakes) == 1 and _is_of_result(finding.mistakes[0])  # then "as if" is not needed
-    manner = Manner.DONE if seen and finding.manner in (Manner.RESULT, Manner.NUMBER, Manner.STOPS) else finding.manner
-    sentence = _word(manner.value, told=told)
+        text += _word("lead.either", told=_word("join.or").join(map(briefly, finding.either)))
+    visible = len(finding.mistakes) == 1 and _is_of_result(finding.mistakes[0])  # then "as if" is not needed
+    manner = Manner.DONE if visible and finding.manner in (Manner.RESULT, Manner.NUMBER, Manner.STOPS) else finding.manner
+    sentence = _word(manner.value, told=text)
     return f"{sentence} {_word('lead.something_else')}" if finding.more else sentence
 
 
@@ -201,11 +201,11 @@ def _is_of_result(mistake: Mistake) -> bool:
 
 
 def _in_outputs(finding: InOutputs) -> str:
-    told, how = clause(finding.mistake), "" if finding.sure else ".hedged"
+    mistake, suffix = clause(finding.mistake), "" if finding.sure else ".hedged"
     if finding.call is not None:
-        return _word(f"in_call.told{how}", call=finding.call, told=told)
+        return _word(f"in_call.told{suffix}", call=finding.call, told=mistake)
     outputs = _word("join.and").join(_word("output", path=path) if path else _word("your_result") for path in finding.paths)
-    return _word(f"in_outputs{how}", outputs=_word("outputs", outputs=outputs), told=told)
+    return _word(f"in_outputs{suffix}", outputs=_word("outputs", outputs=outputs), told=mistake)
 
 
 def _steps(finding: Finding) -> Iterator[str]:
@@ -218,14 +218,14 @@ def _steps(finding: Finding) -> Iterator[str]:
             yield from (next_step(fact) for fact in (sentence, *then) if fact is not None)
         case InOutputs(_, mistake):
             yield _step(mistake)
-        case Repaired(edits, left):
-            yield from (_step(mistake) for mistake in left)
+        case Repaired(edits, remaining):
+            yield from (_step(mistake) for mistake in remaining)
             if len(edits) > 1:
                 yield _word("repaired.two.fix")
-            elif not left:
+            elif not remaining:
                 yield next_step(edits[0]) or _word("repaired.one.fix")
-        case Departed(_, seen):
-            yield from (say(seen) if seen is not None else "", _word("departed.fix"))
+        case Departed(_, result_fact):
+            yield from (say(result_fact) if result_fact is not None else "", _word("departed.fix"))
         case Added(findings):
             yield from (step for inner in findings for step in _steps(inner))
         case Quoted(key, findings):

@@ -114,13 +114,13 @@ def raised(failure: Failure) -> Slip | None:
     return None
 
 
-def _fits_transposed(one: str, two: str) -> bool:
+def _fits_transposed(first: str, second: str) -> bool:
     """Return whether two matrices can be multiplied once one of them is transposed. Vectors don't count.
 
     >>> _fits_transposed("2x3", "4x3"), _fits_transposed("(3,)", "(2, 3)"), _fits_transposed("(3,)", "(2,)")
     (True, True, False)
     """
-    left, right = ([int(length) for length in re.findall(r"\d+", shape)] for shape in (one, two))
+    left, right = ([int(length) for length in re.findall(r"\d+", shape)] for shape in (first, second))
     return (left[-1:] == right[-1:] and len(right) > 1) or (left[0:1] == right[-2:][:1] and len(left) > 1)
 
 
@@ -131,8 +131,8 @@ _ENTRIES = re.compile(rf"(?:return|\w+ =) \((\w+) \* (\w+)\)\.sum\([\w= -]*\)(?:
 def _rows_paired(failure: Failure) -> Slip | None:
     """Return the slip in `return (Q * K).sum(-1)`, or that divided by a number: an entrywise product of shapes that don't fit."""
     unfit = re.search(r"must match the size of tensor b|could not be broadcast together", failure.message)
-    found = _ENTRIES.fullmatch(failure.line[1]) if unfit and failure.line else None
-    return Slip(fact("raised.rows_paired", one=found[1], two=found[2]), True) if found else None
+    match = _ENTRIES.fullmatch(failure.line[1]) if unfit and failure.line else None
+    return Slip(fact("raised.rows_paired", one=match[1], two=match[2]), True) if match else None
 
 
 def _turned(failure: Failure) -> Slip | None:
