@@ -14,12 +14,12 @@ import numpy as np
 from autograder.diagnosis.best_effort import best_effort
 from autograder.diagnosis.diagnose import diagnose
 from autograder.diagnosis.finding import MENDED, Diagnosis, Fact, Quoted
-from autograder.diagnosis.from_checks import partly
+from autograder.diagnosis.from_checks import diagnose_proven_part
 from autograder.diagnosis.given_functions import stopped_inside
 from autograder.diagnosis.own_code import in_own_code
-from autograder.diagnosis.repair.answer_source import written
-from autograder.diagnosis.repair.first_wrong_step import departure
-from autograder.diagnosis.repair.search import mend
+from autograder.diagnosis.repair.answer_source import source_of
+from autograder.diagnosis.repair.first_wrong_step import diagnose_first_wrong_steps
+from autograder.diagnosis.repair.search import find_repair
 from autograder.judging.call_answer import observe_within
 from autograder.judging.compare import judge
 from autograder.judging.observation import Failure, Observation
@@ -45,14 +45,18 @@ def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) ->
     if any(case.probe.grad for case in record.cases):
         with contextlib.suppress(ImportError):
             importlib.import_module(LATE)
-    left = record.timeout_s
+    remaining_s = record.timeout_s
     observations: list[Observation] = []
     for case in record.cases:
-        seen = observe_within(max(left, 0.05), answer, case.probe) if left > 0 else Observation(failure=Failure("timeout"))
-        left -= seen.seconds
-        observations.append(seen)
-        if seen.failure is not None and seen.failure.kind in ("blank", "timeout"):
-            observations += [Observation(failure=seen.failure)] * (len(record.cases) - len(observations))
+        observation = (
+            observe_within(max(remaining_s, 0.05), answer, case.probe)
+            if remaining_s > 0
+            else Observation(failure=Failure("timeout"))
+        )
+        remaining_s -= observation.seconds
+        observations.append(observation)
+        if observation.failure is not None and observation.failure.kind in ("blank", "timeout"):
+            observations += [Observation(failure=observation.failure)] * (len(record.cases) - len(observations))
             break
     result = judged(record, observations)
     return with_repair(result, answer) if repair else result
@@ -66,44 +70,46 @@ def with_repair(result: Result, answer: Any) -> Result:
     if result.passed or not result.exercise.repairs:
         return result
     with best_effort():
-        found, source = _diagnosis_with_repair(result, answer), written(answer)
-        return replace(result, diagnosis=in_own_code(found, source) if found and source else found)
+        diagnosis, source = _diagnosis_with_repair(result, answer), source_of(answer)
+        return replace(result, diagnosis=in_own_code(diagnosis, source) if diagnosis and source else diagnosis)
     return result
 
 
 def _diagnosis_with_repair(result: Result, answer: Any) -> Diagnosis | None:
-    found = result.diagnosis
-    if found is not None and found.certain and found.known:
-        if not _unseen(result, answer, found):
-            said = mend(result.exercise, answer, result.cases) if _names_an_unlisted_pair(result.exercise, found) else None
-            mended = said is not None and said.certain and [known.id for known in said.known] == [MENDED]
-            return said if mended else found  # one change of the written code says more than two equivalent slips
-        found = None  # it quotes code that the learner cannot see
-    return _search(replace(result, diagnosis=found), answer) or found
+    diagnosis = result.diagnosis
+    if diagnosis is not None and diagnosis.certain and diagnosis.known:
+        if not _quotes_unseen_code(result, answer, diagnosis):
+            if not _names_an_unlisted_pair(result.exercise, diagnosis):
+                return diagnosis
+            repair = find_repair(result.exercise, answer, result.cases)
+            repaired = repair is not None and repair.certain and [known.id for known in repair.known] == [MENDED]
+            return repair if repaired else diagnosis  # one change of the written code says more than two equivalent slips
+        diagnosis = None  # it quotes code that the learner cannot see
+    return _search(replace(result, diagnosis=diagnosis), answer) or diagnosis
 
 
-def _names_an_unlisted_pair(exercise: ExerciseRecord, found: Diagnosis) -> bool:
+def _names_an_unlisted_pair(exercise: ExerciseRecord, diagnosis: Diagnosis) -> bool:
     """Return whether two mistakes are named and at least one of them is a slip that nobody listed."""
-    return len(found.known) > 1 and not {slip.id for slip in exercise.near}.isdisjoint(known.id for known in found.known)
+    return len(diagnosis.known) > 1 and not {slip.id for slip in exercise.near}.isdisjoint(known.id for known in diagnosis.known)
 
 
 _NAME = re.compile(r"(?<![\w.'])[A-Za-z_]\w*(?![\w'])")
 _QUOTED = re.compile(r"`[^`]+`|\$[^$]+\$")
 
 
-def _unseen(result: Result, answer: Any, found: Diagnosis) -> bool:
+def _quotes_unseen_code(result: Result, answer: Any, diagnosis: Diagnosis) -> bool:
     """Return whether a slip's description has a name or number of another program, which neither answer nor exercise has."""
-    slips = [known.what for known in found.known if isinstance(known, NearSlip)]
+    slips = [known.what for known in diagnosis.known if isinstance(known, NearSlip)]
     quoted = {name for slip in slips for code in slip.code for name in _NAME.findall(code)}
-    source = written(answer) if slips else None
+    source = source_of(answer) if slips else None
     if source is None:
         return False
     if not {number for slip in slips for number in _numbers_written(slip)} <= set(_constants(source)):
         return True
-    theirs = " ".join([*map(ast.unparse, source.trees.values()), str(getattr(answer, "__doc__", None) or "")])
-    shown = " ".join(_QUOTED.findall(" ".join(result.exercise.hints)))
-    seen = {*re.findall(r"\w+", theirs), *re.findall(r"[A-Za-z]\w*?(?=_|\b)|\w+", shown), *EVERYWHERE}
-    return not quoted <= seen | {name for case in result.exercise.cases for name in case.probe.inputs.items()}
+    answer_text = " ".join([*map(ast.unparse, source.trees.values()), str(getattr(answer, "__doc__", None) or "")])
+    hint_code = " ".join(_QUOTED.findall(" ".join(result.exercise.hints)))
+    visible = {*re.findall(r"\w+", answer_text), *re.findall(r"[A-Za-z]\w*?(?=_|\b)|\w+", hint_code), *EVERYWHERE}
+    return not quoted <= visible | {name for case in result.exercise.cases for name in case.probe.inputs.items()}
 
 
 def _numbers_written(slip: Fact) -> Iterator[float]:
@@ -126,18 +132,18 @@ def _constants(source: Source) -> Iterator[float]:
 
 def _search(result: Result, answer: Any) -> Diagnosis | None:
     exercise, cases = result.exercise, result.cases
-    said = mend(exercise, answer, cases) or partly(exercise, cases)
-    if said is not None and said.certain and said.complete:
-        return said
-    found = said or result.diagnosis
-    where = departure(exercise, answer, cases)
-    if found is None and (stopped := stopped_inside(exercise, answer, cases)) is not None:
+    diagnosis = find_repair(exercise, answer, cases) or diagnose_proven_part(exercise, cases)
+    if diagnosis is not None and diagnosis.certain and diagnosis.complete:
+        return diagnosis
+    best = diagnosis or result.diagnosis
+    first_steps = diagnose_first_wrong_steps(exercise, answer, cases)
+    if best is None and (stopped := stopped_inside(exercise, answer, cases)) is not None:
         return stopped
-    if found is None or where is None:
-        return said or where
-    if found.known and found is not said:
-        return said  # a likely name says more than the line where the numbers become wrong
-    return replace(found, findings=(*found.findings, Quoted("quoted", where.findings)))
+    if best is None or first_steps is None:
+        return diagnosis or first_steps
+    if best.known and best is not diagnosis:
+        return diagnosis  # a likely name says more than the line where the numbers become wrong
+    return replace(best, findings=(*best.findings, Quoted("quoted", first_steps.findings)))
 
 
 def judge_missing(record: ExerciseRecord) -> Result:
@@ -165,12 +171,15 @@ def _is_vast(result: Result) -> bool:
     An array is one part, so only a list or dict has many. Comparing caches data for each length of result that occurs.
     """
     room = max(LARGE, LARGE_TIMES * max((_numbers(case.expected) for case in result.exercise.cases), default=0))
-    seen = [case.observation for case in result.cases]
-    return any(_numbers(one) > room or (one.value is not None and _has_many_parts(one.value)) for one in seen)
+    observations = [case.observation for case in result.cases]
+    return any(
+        _numbers(observation) > room or (observation.value is not None and _has_many_parts(observation.value))
+        for observation in observations
+    )
 
 
-def _numbers(seen: Observation) -> int:
-    arrays = [*(seen.value.arrays if seen.value else ()), *seen.grads.values()]
+def _numbers(observation: Observation) -> int:
+    arrays = [*(observation.value.arrays if observation.value else ()), *observation.grads.values()]
     return sum(array.size for array in arrays if array is not None)
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from autograder.diagnosis import python_errors
 from autograder.diagnosis.calls import place
-from autograder.diagnosis.facts import BY_HAND, described, meaning
+from autograder.diagnosis.facts import BY_HAND, diagnose_from_facts, meaning
 from autograder.diagnosis.failing_input import snippet
 from autograder.diagnosis.finding import Diagnosis, Fact, Mistake, Quoted, Remark, fact
 from autograder.diagnosis.known_mistakes import one_number
 from autograder.diagnosis.outcome import right_outputs
 from autograder.diagnosis.phrase import advice_of, change_of, headline_of, next_step, say, text_of
-from autograder.diagnosis.single_numbers import is_few, off, precision
+from autograder.diagnosis.single_numbers import diagnose_number, is_few, precision
 from autograder.judging.compare import CHECKS
 from autograder.judging.exercise import AnyExercise, Prediction
 from autograder.judging.observation import RUNNING
@@ -143,11 +143,11 @@ def effort(exercise: AnyExercise | AnyRecord) -> str:
 
 def make_report(result: AnyResult) -> Report:
     """Make the report of `result` for a learner who may see the probes."""
-    return replace(_made(result), effort=effort(result.exercise))
+    return replace(_report_without_effort(result), effort=effort(result.exercise))
 
 
 @np.errstate(all="ignore")  # learners' numbers may overflow
-def _made(result: AnyResult) -> Report:
+def _report_without_effort(result: AnyResult) -> Report:
     if isinstance(result, PredictionResult):
         return _prediction_report(result)
     exercise = result.exercise
@@ -205,8 +205,8 @@ def _notes(exercise: ExerciseRecord, shown: CaseResult) -> list[str | Fact]:
 def _not_started(result: Result) -> Report:
     exercise = result.exercise
     missing = result.failure is not None and result.failure.kind == "missing"
-    said = fact("report.missing" if missing else "report.blank", name=exercise.id)
-    return Report("todo", exercise.title, 0.0, exercise.points, say(said), next_step(said), hints=exercise.hints[:1])
+    sentence = fact("report.missing" if missing else "report.blank", name=exercise.id)
+    return Report("todo", exercise.title, 0.0, exercise.points, say(sentence), next_step(sentence), hints=exercise.hints[:1])
 
 
 def _prediction_report(result: PredictionResult) -> Report:
@@ -223,8 +223,8 @@ def _prediction_report(result: PredictionResult) -> Report:
     return Report("pass", exercise.title, result.score, exercise.points, headline, text, exercise.reveal, surprise=surprise)
 
 
-def _is_unknown(said: Diagnosis) -> bool:
-    first = said.findings[0]
+def _is_unknown(diagnosis: Diagnosis) -> bool:
+    first = diagnosis.findings[0]
     return isinstance(first, Remark) and first.sentence == UNKNOWN
 
 
@@ -257,10 +257,10 @@ def _explanation(result: Result, mismatch: Mismatch) -> Diagnosis:
         assert want is not None
         assert got is not None
         coarse = result.exercise.kind == "estimate"
-        return off(float(want), float(got), coarse=coarse, few=is_few(want), path=mismatch.path)
+        return diagnose_number(float(want), float(got), coarse=coarse, few=is_few(want), path=mismatch.path)
     if (raised := python_errors.in_any(result.cases)) is not None:
         return Diagnosis((Remark(raised),))
-    return described(result.exercise, result.cases) or Diagnosis((Remark(UNKNOWN, (BY_HAND,)),))
+    return diagnose_from_facts(result.exercise, result.cases) or Diagnosis((Remark(UNKNOWN, (BY_HAND,)),))
 
 
 def _stopped(result: Result) -> Fact:
@@ -289,11 +289,13 @@ def _detail(case: str, mismatch: Mismatch, result: Result) -> str:
         return " ".join(map(say, [fact(key, precision=near), *_right(result)]))
     assert result.worst is not None
     where = place(result.worst[0].probe.inputs, mismatch.path)
-    said = fact("detail.case", case=case, where=where, what=mismatch.what)
+    sentence = fact("detail.case", case=case, where=where, what=mismatch.what)
     if mismatch.at and mismatch.expected is not None and mismatch.got is not None and mismatch.check != "shape":
         want, got = (f"{array[mismatch.at]:.6g}" for array in (mismatch.expected, mismatch.got))
-        said = fact("detail.first", case=case, where=where, what=mismatch.what, index=str(list(mismatch.at)), want=want, got=got)
-    return " ".join(map(say, [said, *_right(result)]))
+        sentence = fact(
+            "detail.first", case=case, where=where, what=mismatch.what, index=str(list(mismatch.at)), want=want, got=got
+        )
+    return " ".join(map(say, [sentence, *_right(result)]))
 
 
 def _right(result: Result) -> list[Fact]:

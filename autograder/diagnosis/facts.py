@@ -27,16 +27,16 @@ SLIGHTLY = 1e-3
 FEW = 6  # fewer entries may be in order, or have one sign, by accident
 
 
-def described(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+def diagnose_from_facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """Return the facts as a diagnosis for a learner whose mistake has no name."""
-    said = facts(exercise, results)
+    sentences = facts(exercise, results)
     meant = meaning(exercise)
-    if not said and meant is None:
+    if not sentences and meant is None:
         return None
-    first = fact("not_yet.fact", said=said[0]) if said else fact("not_yet")
-    given = any(True for case in exercise.cases for _ in case.probe.inputs.leaves())
-    next_try = BY_HAND if given else ONE_AT_A_TIME if meant else STEP_BY_STEP
-    then = (*(fact("advice", said=each) for each in said[1:2]), *([meant] if meant else []), next_try)
+    first = fact("not_yet.fact", said=sentences[0]) if sentences else fact("not_yet")
+    has_inputs = any(True for case in exercise.cases for _ in case.probe.inputs.leaves())
+    next_try = BY_HAND if has_inputs else ONE_AT_A_TIME if meant else STEP_BY_STEP
+    then = (*(fact("advice", said=sentence) for sentence in sentences[1:2]), *([meant] if meant else []), next_try)
     return Diagnosis((Remark(first, then),))
 
 
@@ -52,15 +52,15 @@ def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]
     """Return the facts, each of which stands by itself."""
     failing = [pair for pair in zip(exercise.cases, results, strict=True) if not pair[1].passed]
     shown = [pair for pair in failing if pair[1].observation.failure is None and pair[0].expected.failure is None]
-    found = [contrast(exercise.cases, results)]
+    candidates = [contrast(exercise.cases, results)]
     if shown:
         record, result = min(shown, key=lambda pair: (pair[1].edge > 0, pair[1].size))
-        found.insert(0, first_call(record, result, exercise.tolerance))
-        found += () if exercise.behaviour else _beside(record, result, exercise.tolerance)  # codes are no quantities
+        candidates.insert(0, first_call(record, result, exercise.tolerance))
+        candidates += () if exercise.behaviour else _compare_values(record, result, exercise.tolerance)  # codes are no quantities
     right, wrong = right_outputs(exercise, results)
     if right and wrong:
-        found.append(fact("fact.outputs", count=len(right), right=tuple(right[:6]), wrong=tuple(wrong[:6])))
-    return [said for said in found if said is not None]
+        candidates.append(fact("fact.outputs", count=len(right), right=tuple(right[:6]), wrong=tuple(wrong[:6])))
+    return [candidate for candidate in candidates if candidate is not None]
 
 
 # ------------------------------------------------------------------------------------------ calls
@@ -87,7 +87,7 @@ def first_call(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> 
 # ------------------------------------------------------------------------------------------ how
 
 
-def _beside(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Iterator[Fact]:
+def _compare_values(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Iterator[Fact]:
     """Yield facts that compare the first wrong part of a result with the right one."""
     want, got = values(record.expected), values(result.observation)
     for path, right in want.items():
@@ -97,11 +97,14 @@ def _beside(record: CaseRecord, result: CaseResult, tolerance: Tolerance) -> Ite
         if same_value(right, mine, tolerance):
             continue
         where = fact("output", path=path) if len(want) > 1 else fact("your_result")
-        yield from (fact("fact.beside", case=record.name, where=where, said=said) for said in beside(mine, right, tolerance))
+        yield from (
+            fact("fact.beside", case=record.name, where=where, said=comparison)
+            for comparison in compare_arrays(mine, right, tolerance)
+        )
         return
 
 
-def beside(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
+def compare_arrays(got: Array, want: Array, tolerance: Tolerance) -> Iterator[Fact]:
     """Yield facts that compare a wrong array with the right one."""
     if got.dtype.kind == "b" and want.dtype.kind == "b":
         more, fewer = int((got & ~want).sum()), int((want & ~got).sum())

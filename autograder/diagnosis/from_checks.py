@@ -25,14 +25,14 @@ _A_METHOD = fact("kind.python", name="method")
 
 def diagnose_from_checks(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """Return what the checks prove without any known mistake, or None."""
-    found = _exact(exercise, results)
-    return _diagnosis_of(found) if found is not None else None
+    proof = _exact(exercise, results)
+    return _diagnosis_of(proof) if proof is not None else None
 
 
 def _exact(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Fact | None:
     failing = [result for result in results if not result.passed]
-    if (unknown := [result for result in failing if result.unknown_name]) and (said := _python(unknown)) is not None:
-        return said
+    if (unknown := [result for result in failing if result.unknown_name]) and (proof := _python(unknown)) is not None:
+        return proof
     checks = {result.mismatch.check for result in failing if result.mismatch is not None}
     if "inputs unchanged" in checks and all(_is_in_place(result) for result in failing):
         return _changed([result for result in failing if result.observation.mutated])
@@ -52,7 +52,7 @@ def _mismatches(failing: Sequence[CaseResult]) -> list[Fact]:
 class PartialFinding:
     """A proven part of what is wrong. `places` are the indices of the cases in which nothing else was observed."""
 
-    said: Fact
+    proof: Fact
     places: frozenset[int]
 
     def shown(self, results: Sequence[CaseResult]) -> bool:
@@ -60,22 +60,22 @@ class PartialFinding:
         failing = [place for place, result in enumerate(results) if not result.passed]
         return min(failing, key=lambda place: (results[place].edge > 0, results[place].size)) in self.places
 
-    def told_by(self, exercise: ExerciseRecord, results: Sequence[CaseResult], names: Sequence[Mistake]) -> bool:
+    def implied_by(self, exercise: ExerciseRecord, results: Sequence[CaseResult], names: Sequence[Mistake]) -> bool:
         """Return whether one of the mistakes in `names`, which explain all cases, already implies this finding."""
         if any(exercise.cases[place].expected.failure is None for place in self.places):
             return True  # a program that explains an answer also stops where the answer stops
         ids = {known.id for known in names}
         return any(
-            self._does(record, stored, result, exercise.tolerance)
+            self._matches(record, stored, result, exercise.tolerance)
             for place, (record, result) in enumerate(zip(exercise.cases, results, strict=True))
             for name, stored in record.mistakes.items()
             if name.partition("#")[0] in ids and (place in self.places or not self.places)
         )
 
-    def _does(self, record: CaseRecord, stored: Observation, result: CaseResult, tolerance: Tolerance) -> bool:
+    def _matches(self, record: CaseRecord, stored: Observation, result: CaseResult, tolerance: Tolerance) -> bool:
         if self.places:
             return same_in(record, stored, result.observation, tolerance)
-        return imprecise(record, stored) is not None if self.said is _IMPRECISE else bool(stored.mutated)
+        return imprecise(record, stored) is not None if self.proof is _IMPRECISE else bool(stored.mutated)
 
 
 _IMPRECISE = fact("exact.precision")
@@ -96,9 +96,9 @@ def partial_findings(exercise: ExerciseRecord, results: Sequence[CaseResult]) ->
         ({place for place in failing if _kind(results[place]) == "weights"}, _other_parameters),
         ({place for place in failing - refusing if _kind(results[place]) == "raised"}, _stopped),
     )
-    for places, says in groups:
-        if places and (found := says([results[place] for place in sorted(places)])) is not None:
-            yield PartialFinding(found, frozenset(places))
+    for places, prove in groups:
+        if places and (proof := prove([results[place] for place in sorted(places)])) is not None:
+            yield PartialFinding(proof, frozenset(places))
 
 
 def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
@@ -106,7 +106,8 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
     if (plain := _python(failing)) is not None:
         return plain
     failure = failing[0].observation.failure
-    if failure is None or len({reason(each.observation.failure.message) for each in failing if each.observation.failure}) != 1:
+    reasons = {reason(result.observation.failure.message) for result in failing if result.observation.failure}
+    if failure is None or len(reasons) != 1:
         return None
     where = tuple(result.name for result in failing)
     if (slip := python_errors.raised(failure)) is not None:
@@ -115,10 +116,10 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
     return fact("exact.stopped.line" if line else "exact.stopped", type=failure.type, cases=where, **line)
 
 
-def partly(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
+def diagnose_proven_part(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
     """If nothing explains everything observed, return a diagnosis of the part that the checks prove, else None."""
     parts = list(partial_findings(exercise, results))
-    proofs = [part.said for part in parts if part.said is not _IMPRECISE and not part.said.key.startswith("exact.stopped")]
+    proofs = [part.proof for part in parts if part.proof is not _IMPRECISE and not part.proof.key.startswith("exact.stopped")]
     if not proofs or all(result.passed for result in results_without(exercise, results, parts)[1]):
         return None
     raised = [proof for proof in proofs if proof.key == "exact.raised"]
@@ -132,30 +133,30 @@ def results_without(
     exercise: ExerciseRecord, results: Sequence[CaseResult], parts: Sequence[PartialFinding]
 ) -> tuple[ExerciseRecord, list[CaseResult]]:
     """Return the exercise and the verdicts without what `parts` explain."""
-    gone = frozenset[int]().union(*(part.places for part in parts))
-    kept = [place for place in range(len(results)) if place not in gone]
-    left = []
-    for result in (results[place] for place in kept):
+    explained = frozenset[int]().union(*(part.places for part in parts))
+    places = [place for place in range(len(results)) if place not in explained]
+    remaining = []
+    for result in (results[place] for place in places):
         mismatch = None if result.mismatch and result.mismatch.check == "inputs unchanged" else result.mismatch
-        left.append(replace(result, mismatch=mismatch, observation=replace(result.observation, mutated=())))
-    return replace(exercise, cases=[exercise.cases[place] for place in kept]), left
+        remaining.append(replace(result, mismatch=mismatch, observation=replace(result.observation, mutated=())))
+    return replace(exercise, cases=[exercise.cases[place] for place in places]), remaining
 
 
 def _kind(result: CaseResult) -> str:
     return "" if result.observation.failure is None else result.observation.failure.kind
 
 
-def _diagnosis_of(said: Fact) -> Diagnosis:
-    manner = {"exact.changed": Manner.RIGHT_RESULT, "exact.no_gradient": Manner.RIGHT_VALUES}.get(said.key, Manner.DONE)
-    return Diagnosis((error_of(said) if said.key == "exact.raised" else Matched((said,), manner),), (said,))
+def _diagnosis_of(proof: Fact) -> Diagnosis:
+    manner = {"exact.changed": Manner.RIGHT_RESULT, "exact.no_gradient": Manner.RIGHT_VALUES}.get(proof.key, Manner.DONE)
+    return Diagnosis((error_of(proof) if proof.key == "exact.raised" else Matched((proof,), manner),), (proof,))
 
 
 def _changed(failing: Sequence[CaseResult]) -> Fact:
     names = dict.fromkeys(name for result in failing for name in result.observation.mutated)
-    told = tuple(fact(f"changed.{name}") if name in PARTS else fact("changed.input", name=name) for name in names)
-    given = [result.observation.value for result in failing if result.observation.value is not None]
-    tensors = any(leaf.kind == "tensor" for value in given for leaf in value.flat())
-    return fact("exact.changed", what=told, copy="x.clone()" if tensors else "x.copy()")
+    inputs = tuple(fact(f"changed.{name}") if name in PARTS else fact("changed.input", name=name) for name in names)
+    returned = [result.observation.value for result in failing if result.observation.value is not None]
+    tensors = any(leaf.kind == "tensor" for value in returned for leaf in value.flat())
+    return fact("exact.changed", what=inputs, copy="x.clone()" if tensors else "x.copy()")
 
 
 def _is_in_place(result: CaseResult) -> bool:
@@ -185,8 +186,8 @@ def _other_parameters(failing: Sequence[CaseResult]) -> Fact | None:
 
 def _listed(text: str, words: str) -> tuple[str, ...]:
     """Return the first few parameters that PyTorch lists after `words` in its message."""
-    found = re.search(re.escape(words) + r" (.*?)\.\s", text + " \n", re.DOTALL)
-    names = re.findall(r'"([\w.]+)"', found[1]) if found else []
+    match = re.search(re.escape(words) + r" (.*?)\.\s", text + " \n", re.DOTALL)
+    names = re.findall(r'"([\w.]+)"', match[1]) if match else []
     return (*names[:4], *(["…"] if len(names) > 4 else []))
 
 
@@ -204,8 +205,8 @@ def _no_gradient(failing: Sequence[CaseResult]) -> Fact | None:
 
 
 def _other_exception(failing: Sequence[CaseResult]) -> Fact | None:
-    found = {_raised_instead(what) for what in _mismatches(failing)}
-    return found.pop() if len(found) == 1 else None
+    exceptions = {_raised_instead(what) for what in _mismatches(failing)}
+    return exceptions.pop() if len(exceptions) == 1 else None
 
 
 def _raised_instead(what: Fact) -> Fact | None:
@@ -232,21 +233,21 @@ def _python(failing: Sequence[CaseResult]) -> Fact | None:
     kinds = {(failure.type, re.sub(r"\d+", "#", failure.message)) for failure in failures if failure is not None}
     if len(kinds) != 1 or failures[0] is None or failures[0].kind != "raised":
         return None
-    if (found := _unpacked_shape(failures[0]) or _missing_key(failing, failures[0])) is not None:
-        return found
+    if (proof := _unpacked_shape(failures[0]) or _missing_key(failing, failures[0])) is not None:
+        return proof
     slip = python_errors.raised(failures[0])
     return fact("exact.raised", sentence=slip.what) if slip is not None and slip.plain else None
 
 
 def _unpacked_shape(failure: Failure) -> Fact | None:
     """Return a fact about `B, T, C = x.shape` for an array with another number of axes."""
-    found = re.search(r"values to unpack \(expected (\d+)(?:, got (\d+))?", failure.message)
-    if failure.type != "ValueError" or found is None or failure.line is None:
+    match = re.search(r"values to unpack \(expected (\d+)(?:, got (\d+))?", failure.message)
+    if failure.type != "ValueError" or match is None or failure.line is None:
         return None
     if not re.match(r"[\w, *()\[\]]+=\s*[\w.\[\]]+\.(?:shape|size\(\))$", failure.line[1]):
         return None
-    here: object = found[2] or fact("exact.axes.more")
-    return fact("exact.axes", count_on=found[1], line=failure.line[0], code=failure.line[1], here=here)
+    here: object = match[2] or fact("exact.axes.more")
+    return fact("exact.axes", count_on=match[1], line=failure.line[0], code=failure.line[1], here=here)
 
 
 def _missing_key(failing: Sequence[CaseResult], failure: Failure) -> Fact | None:

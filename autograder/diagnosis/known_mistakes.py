@@ -28,8 +28,8 @@ from autograder.mutants.source import plain_slip
 
 def match_listed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Return the diagnosis of a known mistake that does what was observed in every case."""
-    found = next(listed_matches(exercise, cases), None)
-    return named(cases, found) if found is not None else None
+    mistake = next(listed_matches(exercise, cases), None)
+    return named(cases, mistake) if mistake is not None else None
 
 
 def listed_matches(exercise: ExerciseRecord, cases: Sequence[Case]) -> Iterator[Known]:
@@ -57,7 +57,7 @@ def one_number(exercise: ExerciseRecord) -> bool:
     return asked is None or not asked.arrays
 
 
-def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+def match_composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Return the diagnosis of two known mistakes at once."""
     by_id = {known.id: known for known in exercise.known}
     pairs = dict.fromkeys(name for record, _ in cases for name in record.pairs)
@@ -68,10 +68,10 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
     matching = [name for name in pairs if _pair_explains(name, cases, fingerprints, tolerance)]
     if not matching:
         return None
-    both = [set(_parts(name)) for name in matching]
-    common = set.intersection(*both)
+    matching_pairs = [set(_parts(name)) for name in matching]
+    common = set.intersection(*matching_pairs)
     first = _parts(matching[0])
-    if all(pair == both[0] for pair in both):  # one pair, perhaps in either order
+    if all(pair == matching_pairs[0] for pair in matching_pairs):  # one pair, perhaps in either order
         return named(cases, *(by_id[name] for name in first))
     if not common:
         return named(cases, *(by_id[name] for name in first), certain=False)
@@ -82,8 +82,8 @@ def composed(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | Non
         return diagnosis
     (matched,) = diagnosis.findings
     assert isinstance(matched, Matched)
-    beside = replace(matched, more=True) if len(others) > MOST_OTHERS else replace(matched, either=tuple(others))
-    return replace(diagnosis, findings=(beside,))
+    finding = replace(matched, more=True) if len(others) > MOST_OTHERS else replace(matched, either=tuple(others))
+    return replace(diagnosis, findings=(finding,))
 
 
 def _parts(pair: str) -> list[str]:
@@ -91,10 +91,10 @@ def _parts(pair: str) -> list[str]:
     return [name.partition("#")[0] for name in pair.split(PAIR)]
 
 
-def _pair_explains(name: str, cases: Sequence[Case], seen: Sequence[Array | None], tolerance: Tolerance) -> bool:
+def _pair_explains(name: str, cases: Sequence[Case], fingerprints: Sequence[Array | None], tolerance: Tolerance) -> bool:
     """Return whether the two mistakes together give what was observed in every case. Cases in which they raise are skipped."""
     shown = False
-    for (record, result), numbers in zip(cases, seen, strict=True):
+    for (record, result), numbers in zip(cases, fingerprints, strict=True):
         stored = record.pairs.get(name)
         if stored is None:
             if record.pairs and result.observation.failure is None:
@@ -187,7 +187,7 @@ def evidence(cases: Sequence[Case]) -> float:
     return bits
 
 
-def asked_for(exercise: ExerciseRecord, results: Sequence[CaseResult], *, missed: bool = False) -> float:
+def expected_evidence(exercise: ExerciseRecord, results: Sequence[CaseResult], *, missed: bool = False) -> float:
     """Return how many bits the right results of the failing cases are worth, or with `missed` only the parts that are wrong."""
     bits = 0.0
     for record, result in zip(exercise.cases, results, strict=True):
@@ -214,7 +214,7 @@ def worth(value: object) -> float:
     return places + float(np.where(whole, np.log2(1 + np.abs(numbers[:8])), 18.0).sum())
 
 
-def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
+def match_here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
     """Match two mistakes that each explain some of the failing cases, while no other case contradicts either."""
     shown = [
         (known, name, {i for i, case in enumerate(cases) if _shows(name, case, exercise.tolerance)})
@@ -227,8 +227,8 @@ def here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis
     for (first, name_1, hit_1), (second, name_2, hit_2) in itertools.combinations(useful, 2):
         touched = {i for i, (record, _) in enumerate(cases) if name_1 in record.mistakes or name_2 in record.mistakes}
         if first is not second and hit_1 | hit_2 == failing == touched:
-            both = any(name_1 in record.mistakes and name_2 in record.mistakes for record, _ in cases)
-            fits.append(((first, second), not both))
+            overlap = any(name_1 in record.mistakes and name_2 in record.mistakes for record, _ in cases)
+            fits.append(((first, second), not overlap))
     if not fits or any(pair != fits[0][0] for pair, _ in fits):
         return None
     return named(cases, *fits[0][0], certain=all(apart for _, apart in fits))
@@ -283,8 +283,8 @@ def manner_of(cases: Sequence[Case]) -> Manner:
     if _all_raise(cases):
         return Manner.STOPS
     estimated = len(cases) == 1 and not cases[0][0].probe.inputs.flat()
-    seen = [result.observation.value for _, result in cases if not result.passed]
-    return Manner.NUMBER if estimated and all(value is None or value.is_number for value in seen) else Manner.RESULT
+    returned = [result.observation.value for _, result in cases if not result.passed]
+    return Manner.NUMBER if estimated and all(value is None or value.is_number for value in returned) else Manner.RESULT
 
 
 def _all_raise(cases: Sequence[Case]) -> bool:
@@ -295,27 +295,27 @@ def _all_raise(cases: Sequence[Case]) -> bool:
 def _own_exception(cases: Sequence[Case], known: Known | NearSlip) -> bool:
     """Return whether only this mistake can raise the exception: no shapes that don't fit, and no other mistake that raises it."""
     for record, result in cases:
-        seen = result.observation.failure
-        if result.passed or seen is None:
+        failure = result.observation.failure
+        if result.passed or failure is None:
             continue
-        raisers = {name: other.failure for name, other in record.mistakes.items() if _same_reason(other.failure, seen)}
-        if not seen.message or {name.partition("#")[0] for name in raisers} != {known.id}:
+        raisers = {name: other.failure for name, other in record.mistakes.items() if _same_reason(other.failure, failure)}
+        if not failure.message or {name.partition("#")[0] for name in raisers} != {known.id}:
             return False
-        if seen.type == "MemoryError":
-            if not any(failure and _as_much(failure.message, seen.message) for failure in raisers.values()):
+        if failure.type == "MemoryError":
+            if not any(other and _as_much(other.message, failure.message) for other in raisers.values()):
                 return False
-        elif (slip := python_errors.raised(seen)) is not None and not slip.plain:
+        elif (slip := python_errors.raised(failure)) is not None and not slip.plain:
             return False
     return True
 
 
-def _same_reason(one: Failure | None, two: Failure) -> bool:
-    return one is not None and one.type == two.type and reason(one.message) == reason(two.message)
+def _same_reason(first: Failure | None, second: Failure) -> bool:
+    return first is not None and first.type == second.type and reason(first.message) == reason(second.message)
 
 
-def _as_much(one: str, two: str) -> bool:
+def _as_much(first: str, second: str) -> bool:
     """Return whether two messages name the same amount of memory, or the second half of it, as in single precision."""
-    sizes = [int(found[0]) for text in (one, two) if (found := re.search(r"\d+", text))]
+    sizes = [int(match[0]) for text in (first, second) if (match := re.search(r"\d+", text))]
     if len(sizes) < 2:
         return False
     ratio = sizes[0] / max(1, sizes[1])

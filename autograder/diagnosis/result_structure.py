@@ -18,45 +18,49 @@ from autograder.judging.records import CaseRecord, CaseResult, ExerciseRecord
 from autograder.judging.values import Array, ArrayNode, Container, EncodedValue, PlainNode
 
 Entries = tuple[EncodedValue, ...]
-Off = Callable[[EncodedValue, EncodedValue], EncodedValue | None]
+Unwrap = Callable[[EncodedValue, EncodedValue], EncodedValue | None]
 Explain = Callable[[ExerciseRecord, Sequence[CaseResult]], Diagnosis | None]
 
 
 @dataclass(frozen=True)
 class Wrapping:
-    """A wrong structure. `off` removes it from a value, given the right one, and returns None if the value does not have it."""
+    """A wrong structure. `unwrap` removes it from a value, given the right one; None if the value does not have it."""
 
     what: Fact
-    off: Off
+    unwrap: Unwrap
     doubles: bool = False  # applies only to cases in double precision
     alone: bool = False  # applies only if nothing else is wrong
     everywhere: bool = False  # has to occur in all failing cases, as an axis may have length 1 by chance
 
 
-def unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: Explain) -> Diagnosis | None:
+def diagnose_unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: Explain) -> Diagnosis | None:
     """Remove a wrong structure and return what then explains the failing cases. `explain` diagnoses the unwrapped results."""
     for wrapping in _wrappings(exercise.cases, results):
-        seen = [_off(wrapping, record, result.observation) for record, result in zip(exercise.cases, results, strict=True)]
-        without = [result for one, result in zip(seen, results, strict=True) if one is result.observation]
-        if len(without) == len(seen) or (wrapping.everywhere and not all(result.passed for result in without)):
+        observations = [
+            _without_wrapping(wrapping, record, result.observation)
+            for record, result in zip(exercise.cases, results, strict=True)
+        ]
+        without = [result for observation, result in zip(observations, results, strict=True) if observation is result.observation]
+        if len(without) == len(observations) or (wrapping.everywhere and not all(result.passed for result in without)):
             continue
-        inner = judge(exercise, seen).cases
+        inner = judge(exercise, observations).cases
         if all(case.passed for case in inner):
             return Diagnosis((Matched((wrapping.what,), Manner.RIGHT_COMPUTATION),), (wrapping.what,))
         if wrapping.alone or sum(case.passed for case in inner) < sum(case.passed for case in results):
             continue
-        left = explain(exercise, inner)
-        if left is not None and left.certain and left.known:
-            return replace(left, findings=(*left.findings, Also(wrapping.what)), known=(*left.known, wrapping.what))
+        diagnosis = explain(exercise, inner)
+        if diagnosis is not None and diagnosis.certain and diagnosis.known:
+            findings = (*diagnosis.findings, Also(wrapping.what))
+            return replace(diagnosis, findings=findings, known=(*diagnosis.known, wrapping.what))
     return None
 
 
-def _off(wrapping: Wrapping, record: CaseRecord, seen: Observation) -> Observation:
-    if seen.value is None or record.expected.value is None or (wrapping.doubles and not in_double(record)):
-        return seen
-    value = wrapping.off(seen.value, record.expected.value)
+def _without_wrapping(wrapping: Wrapping, record: CaseRecord, observation: Observation) -> Observation:
+    if observation.value is None or record.expected.value is None or (wrapping.doubles and not in_double(record)):
+        return observation
+    value = wrapping.unwrap(observation.value, record.expected.value)
     # no gradients were computed for a result of the wrong shape
-    return seen if value is None else replace(seen, value=value, grads=seen.grads or record.expected.grads)
+    return observation if value is None else replace(observation, value=value, grads=observation.grads or record.expected.grads)
 
 
 def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Iterator[Wrapping]:
@@ -106,59 +110,59 @@ def _joined(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
     parts = [np.asarray(part.content) for part in inside]
     if any(part.shape != right.shape[1:] or part.dtype.kind not in "biufc" for part in parts):
         return None
-    made = np.stack(parts)
-    return ArrayNode(made.astype(right.dtype) if made.dtype.kind == right.dtype.kind else made, want.kind)
+    stacked = np.stack(parts)
+    return ArrayNode(stacked.astype(right.dtype) if stacked.dtype.kind == right.dtype.kind else stacked, want.kind)
 
 
-def _item(place: int) -> Off:
-    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+def _item(place: int) -> Unwrap:
+    def unwrap(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         inside = got.entries
         return inside[place] if inside and place < len(inside) and want.entries is None else None
 
-    return off
+    return unwrap
 
 
-def _entries(choose: Callable[[Entries, int], Entries | None]) -> Off:
-    """Return an `off` that replaces the entries of a tuple by those that `choose` returns, given how many are asked for."""
+def _entries(choose: Callable[[Entries, int], Entries | None]) -> Unwrap:
+    """Return an `unwrap` that replaces the entries of a tuple by those that `choose` returns, given how many are asked for."""
 
-    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+    def unwrap(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         if got.entries is None or want.entries is None:
             return None
         chosen = choose(got.entries, len(want.entries))
         return Container(chosen, "tuple") if chosen is not None else None
 
-    return off
+    return unwrap
 
 
-def _ordered(order: Sequence[int]) -> Off:
+def _ordered(order: Sequence[int]) -> Unwrap:
     return _entries(lambda inside, asked: tuple(inside[at] for at in order) if len(inside) == asked == len(order) else None)
 
 
-def _without(place: int) -> Off:
+def _without(place: int) -> Unwrap:
     return _entries(lambda inside, asked: (*inside[:place], *inside[place + 1 :]) if len(inside) == asked + 1 else None)
 
 
 # ------------------------------------------------------------------------------------------ leaves
 
 
-def _each(change: Callable[[Array, Any], Array | None]) -> Off:
-    """Return an `off` that replaces each array for which `change` returns another.
+def _on_each_array(change: Callable[[Array, Any], Array | None]) -> Unwrap:
+    """Return an `unwrap` that replaces each array for which `change` returns another.
 
     It returns None if `change` replaces none, or if the structures differ.
     """
 
-    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+    def unwrap(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         theirs, right = list(got.leaves()), dict(want.leaves())
         if [path for path, _ in theirs] != list(right):
             return None
-        made: dict[EncodedValue, EncodedValue] = {
+        replacements: dict[EncodedValue, EncodedValue] = {
             leaf: ArrayNode(array, leaf.kind)
             for path, leaf in theirs
             if isinstance(leaf, ArrayNode) and (array := change(leaf.content, right[path].content)) is not None
         }
-        return got.map(lambda leaf: made.get(leaf, leaf)) if made else None
+        return got.map(lambda leaf: replacements.get(leaf, leaf)) if replacements else None
 
-    return off
+    return unwrap
 
 
 def _is(right: Any, kinds: str) -> bool:
@@ -174,7 +178,7 @@ def _additive_of(got: Array, right: Any) -> Array | None:
     return np.asarray(got == 0) if fits else None
 
 
-def _cast(kind: str) -> Off:
+def _cast(kind: str) -> Unwrap:
     def change(got: Array, right: Any) -> Array | None:
         if not _is(right, "iu" if kind == "i" else kind) or got.dtype.kind in (kind, "c"):
             return None
@@ -182,14 +186,14 @@ def _cast(kind: str) -> Off:
             return None
         return got.astype(right.dtype)
 
-    return _each(change)
+    return _on_each_array(change)
 
 
 def _double_of(got: Array, right: Any) -> Array | None:
     return got.astype(np.float64) if got.dtype.kind == "f" and got.dtype.itemsize < 8 else None
 
 
-def _axes(more: bool) -> Off:
+def _axes(more: bool) -> Unwrap:
     """Remove axes of length 1 if the value has `more` axes than the right one, or insert missing ones."""
 
     def change(got: Array, right: Any) -> Array | None:
@@ -197,22 +201,22 @@ def _axes(more: bool) -> Off:
             return None
         return got.reshape(right.shape) if [n for n in got.shape if n != 1] == [n for n in right.shape if n != 1] else None
 
-    return _each(change)
+    return _on_each_array(change)
 
 
-def _as_kind(kind: str) -> Off:
-    def off(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
+def _as_kind(kind: str) -> Unwrap:
+    def unwrap(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
         other = "array" if kind == "tensor" else "tensor"
-        held = {leaf.kind for leaf in want.flat() if isinstance(leaf, ArrayNode)}
-        return got.of_kind(kind) if held == {kind} and any(leaf.kind == other for leaf in got.flat()) else None
+        kinds = {leaf.kind for leaf in want.flat() if isinstance(leaf, ArrayNode)}
+        return got.of_kind(kind) if kinds == {kind} and any(leaf.kind == other for leaf in got.flat()) else None
 
-    return off
+    return unwrap
 
 
 def _plain(got: EncodedValue, want: EncodedValue) -> EncodedValue | None:
     """Turn 0-d arrays into numbers if numbers are asked for."""
-    made = got.map(_number)
-    return None if want.arrays or made == got else made
+    numbers = got.map(_number)
+    return None if want.arrays or numbers == got else numbers
 
 
 def _number(leaf: EncodedValue) -> EncodedValue:
@@ -224,11 +228,11 @@ _ALWAYS = (
     Wrapping(fact("wrapped.number"), _plain),
     Wrapping(fact("wrapped.array_for_tensor"), _as_kind("tensor")),
     Wrapping(fact("wrapped.tensor_for_array"), _as_kind("array")),
-    Wrapping(fact("wrapped.numbers_for_truth"), _each(_truth_of)),
-    Wrapping(fact("wrapped.additive_for_truth"), _each(_additive_of)),
+    Wrapping(fact("wrapped.numbers_for_truth"), _on_each_array(_truth_of)),
+    Wrapping(fact("wrapped.additive_for_truth"), _on_each_array(_additive_of)),
     Wrapping(fact("wrapped.whole_for_floating"), _cast("f")),
     Wrapping(fact("wrapped.floating_for_whole"), _cast("i")),
-    Wrapping(fact("wrapped.single_for_double"), _each(_double_of), doubles=True),
+    Wrapping(fact("wrapped.single_for_double"), _on_each_array(_double_of), doubles=True),
     Wrapping(fact("wrapped.axis_more"), _axes(more=True), everywhere=True),
     Wrapping(fact("wrapped.axis_less"), _axes(more=False), everywhere=True),
 )

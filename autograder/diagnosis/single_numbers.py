@@ -25,19 +25,19 @@ def is_few(want: Array) -> bool:
     return want.size == 1 and want.dtype.kind in "iu" and bool(abs(want.flat[0]) < FEW)
 
 
-def off(want: float, got: float, *, coarse: bool, few: bool = False, path: str = "") -> Diagnosis:
+def diagnose_number(want: float, got: float, *, coarse: bool, few: bool = False, path: str = "") -> Diagnosis:
     """Say how far off a single number is, and in which direction. This needs no named mistake.
 
     For an estimate (`coarse`) the distance is rounded, because an exact factor would give the answer away. For a `few` counted
     things only the direction is given. If there are several numbers, `path` says which one is meant.
     """
     if want * got < 0 and np.isfinite(got):
-        return _said("number.sign", path, got=float(f"{got:.4g}"))
+        return _describe("number.sign", path, got=float(f"{got:.4g}"))
     if want * got <= 0 or not np.isfinite(got):
         key = "number.infinite" if not np.isfinite(got) else "number.not_zero" if want == 0 else "number.zero"
-        return _said(key, path, got=float(f"{got:.4g}"))
+        return _describe(key, path, got=float(f"{got:.4g}"))
     if few:
-        return _said("number.few.large" if got > want else "number.few.small", path)
+        return _describe("number.few.large" if got > want else "number.few.small", path)
     factor = max(want / got, got / want)
     side = "small" if abs(got) < abs(want) else "large"
     if coarse and factor < 1.5:
@@ -48,10 +48,10 @@ def off(want: float, got: float, *, coarse: bool, few: bool = False, path: str =
         far = fact("far.share", share=float(f"{abs(got / want - 1):.2g}"))
     # a single factor explains a lot only if it is a whole number
     which = "any" if not coarse and abs(factor - round(factor)) > 1e-6 * factor else "factor"
-    return _said(f"number.{side}.{which}", path, far=far)
+    return _describe(f"number.{side}.{which}", path, far=far)
 
 
-def _said(key: str, path: str, **values: object) -> Diagnosis:
+def _describe(key: str, path: str, **values: object) -> Diagnosis:
     which = fact("number.one_of", path=path) if path else fact("number.yours")
     return Diagnosis((Remark(fact(key, which=which, units="" if path else fact("number.units"), **values)),))
 

@@ -8,8 +8,8 @@ from autograder.authoring.course import course_root
 from autograder.diagnosis import attempt
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.best_effort import STRICT
-from autograder.diagnosis.repair.answer_source import NoProgramError, written
-from autograder.diagnosis.repair.first_wrong_step import departures
+from autograder.diagnosis.repair.answer_source import NoProgramError, source_of
+from autograder.diagnosis.repair.first_wrong_step import first_wrong_steps
 from autograder.packs import make_pack, pack_file
 from tests.diagnosis.test_repair import ATTEND, cell
 
@@ -23,7 +23,7 @@ UNKNOWN = """
 RECORD = make_pack.make_record("a_lesson", ATTEND, 0, naming="listed")
 
 
-@pytest.mark.parametrize("part", ["diagnose", "mend", "departure", "written"])
+@pytest.mark.parametrize("part", ["diagnose", "find_repair", "diagnose_first_wrong_steps", "source_of"])
 def test_an_explanation_that_fails_costs_no_mark_and_is_seen_where_it_is_asked_for(
     part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,11 +43,11 @@ def test_an_explanation_that_fails_costs_no_mark_and_is_seen_where_it_is_asked_f
 def test_what_a_definition_raises_when_a_change_of_it_is_tried_is_no_error_of_the_explanation() -> None:
     """The default value is computed anew with each change, and lets itself be computed only once."""
     once = UNKNOWN.replace("def attend(Q, K, V):", "left = [1]\n\n    def attend(Q, K, V, first=left.pop()):")
-    source = written(cell("attend", once))
+    source = source_of(cell("attend", once))
     assert source is not None
     with pytest.raises(NoProgramError):
         source.build([])
-    assert departures(RECORD.cases[0], source) == []
+    assert first_wrong_steps(RECORD.cases[0], source) == []
     assert not check_answer(RECORD, cell("attend", once)).passed
 
 

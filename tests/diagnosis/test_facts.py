@@ -10,7 +10,7 @@ from autograder import Call, Case, Draw, Exercise, Script
 from autograder.authoring.verify import grade
 from autograder.diagnosis.contrast import contrast
 from autograder.diagnosis.explain import make_report
-from autograder.diagnosis.facts import beside, described, facts, first_call, meaning
+from autograder.diagnosis.facts import compare_arrays, diagnose_from_facts, facts, first_call, meaning
 from autograder.diagnosis.phrase import next_step, say
 from autograder.judging.exercise import Tolerance
 from autograder.judging.records import ExerciseRecord, Result
@@ -37,18 +37,18 @@ WANT = np.array([[0.5, 1.5, -2.0], [0.25, 3.0, -0.75]])
     ],
 )
 def test_how_the_numbers_lie_beside_the_right_ones(got: Any, said: str) -> None:
-    clauses = [say(clause) for clause in beside(np.asarray(got), WANT, EXACT)]
+    clauses = [say(clause) for clause in compare_arrays(np.asarray(got), WANT, EXACT)]
     assert any(said in clause for clause in clauses), clauses
 
 
 def test_truth_values_are_counted() -> None:
-    (said,) = beside(np.array([True, True, False]), np.array([False, True, True]), EXACT)
+    (said,) = compare_arrays(np.array([True, True, False]), np.array([False, True, True]), EXACT)
     assert say(said) == "is True in 1 place where it should be False, and False in 1 where it should be True"
 
 
 def test_shares_that_sum_up_are_said_to() -> None:
     want, got = np.array([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]), np.array([[0.3, 0.3, 0.4], [0.6, 0.1, 0.3]])
-    assert any("has the right sums along the last axis (1)" in say(clause) for clause in beside(got, want, EXACT))
+    assert any("has the right sums along the last axis (1)" in say(clause) for clause in compare_arrays(got, want, EXACT))
 
 
 def means(x: Any, keep: Any = None) -> Any:
@@ -123,7 +123,7 @@ def test_a_wrong_answer_that_nothing_explains_is_told_facts() -> None:
     assert report.headline.startswith("Not yet right")
     assert say(facts(record, result.cases)[0]) in f"{report.headline} {report.advice}"
     assert report.known == ()
-    assert described(record, result.cases) is not None
+    assert diagnose_from_facts(record, result.cases) is not None
 
 
 def test_what_a_design_is_judged_by_is_said_in_the_words_of_its_judge() -> None:

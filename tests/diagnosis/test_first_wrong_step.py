@@ -9,8 +9,8 @@ from autograder import Case, Exercise, Variant
 from autograder.authoring.settings import read
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
-from autograder.diagnosis.repair.answer_source import written
-from autograder.diagnosis.repair.first_wrong_step import departures
+from autograder.diagnosis.repair.answer_source import source_of
+from autograder.diagnosis.repair.first_wrong_step import first_wrong_steps
 from autograder.judging.records import ExerciseRecord
 from autograder.mutants.value_trace import MOMENTS, Sums, known
 from autograder.packs import make_pack, pack_file
@@ -80,9 +80,9 @@ def test_what_is_computed_in_a_loop_is_recognised_as_what_is_computed_at_once() 
             O.append(a @ V)
         return np.stack(O)
     """
-    source = written(cell("attend", text))
+    source = source_of(cell("attend", text))
     assert source is not None
-    (step,) = departures(record.cases[0], source)
+    (step,) = first_wrong_steps(record.cases[0], source)
     assert step.node.lineno == 7
 
 
@@ -95,9 +95,9 @@ def test_a_way_of_its_own_that_comes_to_a_right_value_is_not_blamed() -> None:
         E = np.exp(S - S.max(axis=-1, keepdims=True))
         return E / E.sum() @ V
     """
-    source = written(cell("attend", text))
+    source = source_of(cell("attend", text))
     assert source is not None
-    assert {step.node.lineno for step in departures(record.cases[0], source)} == {5}
+    assert {step.node.lineno for step in first_wrong_steps(record.cases[0], source)} == {5}
 
 
 def both(Q: np.ndarray, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,9 +114,9 @@ def test_an_array_that_is_made_to_be_filled_is_no_departure() -> None:
         E = np.exp(S)
         return E / E.sum(axis=0) @ V
     """
-    source = written(cell("attend", text))
+    source = source_of(cell("attend", text))
     assert source is not None
-    assert 2 not in {step.node.lineno for step in departures(record.cases[0], source)}
+    assert 2 not in {step.node.lineno for step in first_wrong_steps(record.cases[0], source)}
 
 
 def test_two_places_are_both_quoted() -> None:
@@ -172,9 +172,9 @@ def test_another_right_solution_counts_too() -> None:
         E = np.exp(S - S.max(axis=-1, keepdims=True))
         return E / E.sum(axis=0, keepdims=True) @ V
     """
-    source = written(cell("kernel", text))
+    source = source_of(cell("kernel", text))
     assert source is not None
-    assert {step.node.lineno for step in departures(record.cases[0], source)} == {4}
+    assert {step.node.lineno for step in first_wrong_steps(record.cases[0], source)} == {4}
 
 
 def test_a_pack_keeps_the_trail() -> None:

@@ -17,7 +17,7 @@ from autograder.authoring.verify import grade
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.finding import fact
-from autograder.diagnosis.known_mistakes import here_and_there, match_most, named, worth
+from autograder.diagnosis.known_mistakes import match_here_and_there, match_most, named, worth
 from autograder.judging.call_answer import observe
 from autograder.judging.combined_mistakes import pairs
 from autograder.judging.compare import judge
@@ -516,7 +516,7 @@ def _leaky_cases(answer: Callable[..., Any]) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize(("up", "down"), [(2.0, 0.2), (3.0, 0.2), (2.0, 0.3), (3.0, 0.3)])
 def test_any_two_programs_of_two_mistakes_are_found_in_their_own_cases(up: float, down: float) -> None:
-    diagnosis = here_and_there(*_leaky_cases(lambda x: _leaky(x, up=up, down=down)))
+    diagnosis = match_here_and_there(*_leaky_cases(lambda x: _leaky(x, up=up, down=down)))
     assert diagnosis is not None
     assert ([known.id for known in diagnosis.known], diagnosis.certain) == (["up", "down"], True)
 
@@ -530,4 +530,4 @@ def test_any_program_of_a_mistake_can_explain_most_of_what_fails(up: float) -> N
 
 def test_two_programs_of_one_mistake_in_different_cases_are_not_two_mistakes() -> None:
     record, cases = _leaky_cases(lambda x: _leaky(x, up=2.0 if len(x) == 7 else 3.0))
-    assert here_and_there(record, cases) is None
+    assert match_here_and_there(record, cases) is None

@@ -11,17 +11,17 @@ import pytest
 from autograder import Case, Exercise
 from autograder.authoring.course import course_root, find_lesson
 from autograder.diagnosis import python_errors
-from autograder.diagnosis.attempt import _unseen, check_answer, with_repair
+from autograder.diagnosis.attempt import _quotes_unseen_code, check_answer, with_repair
 from autograder.diagnosis.explain import Report, make_report
 from autograder.diagnosis.failing_input import MOST_LINES, case_inputs, snippet
 from autograder.diagnosis.finding import Diagnosis, Fact, Manner, Matched, fact
-from autograder.diagnosis.known_mistakes import composed, named
+from autograder.diagnosis.known_mistakes import match_composed, named
 from autograder.diagnosis.own_code import in_own_code
 from autograder.diagnosis.panel import to_html, to_text
 from autograder.diagnosis.phrase import advice_of, change_of, headline_of, next_step, say
 from autograder.diagnosis.repair import describe_change
-from autograder.diagnosis.repair.answer_source import written
-from autograder.diagnosis.single_numbers import off
+from autograder.diagnosis.repair.answer_source import source_of
+from autograder.diagnosis.single_numbers import diagnose_number
 from autograder.judging.observation import Failure
 from autograder.judging.records import PAIR, Known, NearSlip
 from autograder.judging.values import encode
@@ -123,7 +123,7 @@ def test_what_is_named_stands_in_the_learners_code_or_in_the_exercise() -> None:
     result.exercise = replace(record, hints=("Divide by $t_j$.", "b", "c"))
 
     def unseen(what: Fact) -> bool:
-        return _unseen(result, answer, Diagnosis((), (NearSlip("~slip", what),)))
+        return _quotes_unseen_code(result, answer, Diagnosis((), (NearSlip("~slip", what),)))
 
     assert unseen(fact("slip.lost.summand", code="i"))
     assert unseen(fact("slip.place", what=fact("slip.instead.added", code="b"), code="u - b"))
@@ -131,7 +131,7 @@ def test_what_is_named_stands_in_the_learners_code_or_in_the_exercise() -> None:
     assert not unseen(fact("slip.place", what=fact("slip.left_out", code="sum"), code="x.T"))
     assert not unseen(fact("slip.lost.divisor", code="t"))  # a hint speaks of it
     listed = Known("listed", "left out the summand `i`", "")
-    assert not _unseen(result, answer, Diagnosis((), (listed,)))  # a listed mistake's words are the exercise's own
+    assert not _quotes_unseen_code(result, answer, Diagnosis((), (listed,)))  # a listed mistake's words are the exercise's own
 
 
 def test_a_slip_is_told_of_the_line_that_the_learner_wrote() -> None:
@@ -145,7 +145,7 @@ def test_a_slip_is_told_of_the_line_that_the_learner_wrote() -> None:
 
 
 def test_code_that_the_learner_did_not_write_is_not_quoted_as_theirs() -> None:
-    source = written(cell("bell", "def bell(x):\n    u = x.sum(axis=1)\n    return u"))
+    source = source_of(cell("bell", "def bell(x):\n    u = x.sum(axis=1)\n    return u"))
     assert source is not None
     slip = fact("slip.left_out", code="sum")
     for code, says in (("x.sum(axis=1)", "left out `sum`, in line 2, `x.sum(axis=1)`"), ("u.T", "left out `sum`")):
@@ -161,7 +161,7 @@ def test_a_number_is_said_to_be_written_only_where_it_stands_in_the_learners_cod
     result = check_answer(record, answer, repair=False)
 
     def unseen(what: Fact) -> bool:
-        return _unseen(result, answer, Diagnosis((), (NearSlip("~slip", what),)))
+        return _quotes_unseen_code(result, answer, Diagnosis((), (NearSlip("~slip", what),)))
 
     assert unseen(fact("slip.number", got="-2", want="-1"))
     assert not unseen(fact("slip.number", got="2", want="1"))
@@ -175,14 +175,14 @@ def test_what_may_be_beside_is_said_without_what_comes_of_it(monkeypatch: pytest
     monkeypatch.setattr("autograder.diagnosis.known_mistakes._pair_explains", lambda *_: True)
     for case in record.cases:
         case.pairs.update({f"a{PAIR}b": np.zeros(1), f"a{PAIR}c": np.zeros(1)})
-    found = composed(replace(record, known=tuple(known)), list(zip(record.cases, result.cases, strict=True)))
+    found = match_composed(replace(record, known=tuple(known)), list(zip(record.cases, result.cases, strict=True)))
     assert found is not None
     assert headline_of(found).endswith("and beside that you either did b, or did c.")
 
 
 def test_a_factor_is_no_clue_where_it_is_no_whole_number_of_times() -> None:
-    assert "factor, or which part" not in advice_of(off(2.718, 1.0, coarse=False))
-    assert "factor, or which part" in advice_of(off(6.0, 3.0, coarse=False))
+    assert "factor, or which part" not in advice_of(diagnose_number(2.718, 1.0, coarse=False))
+    assert "factor, or which part" in advice_of(diagnose_number(6.0, 3.0, coarse=False))
 
 
 def test_the_change_is_folded_in_the_panel_and_not_told_in_plain_text() -> None:
@@ -224,9 +224,9 @@ def test_a_change_in_several_places_is_said_to_be_one(monkeypatch: pytest.Monkey
             fact("repair.replaced", before="b", line=5, after="c", also="", why=""),
         ]
     )
-    monkeypatch.setattr(describe_change, "_says", lambda *_: next(edits))
+    monkeypatch.setattr(describe_change, "_describe_edits", lambda *_: next(edits))
     monkeypatch.setattr(describe_change, "_place", lambda *_: object())
-    found = describe_change.told(Source("f", {}, {}, {}), [(), ()])
+    found = describe_change.describe_repair(Source("f", {}, {}, {}), [(), ()])
     assert headline_of(found) == (
         "One mistake is in line 3, in `a(0)` (and likewise in 1 more place). Another mistake is in line 5, in `b`."
     )

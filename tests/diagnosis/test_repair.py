@@ -12,7 +12,7 @@ import torch
 from autograder import Call, Case, Exercise, Misconception, Script
 from autograder.diagnosis.attempt import check_answer
 from autograder.diagnosis.explain import Report, make_report
-from autograder.diagnosis.repair.answer_source import written
+from autograder.diagnosis.repair.answer_source import source_of
 from autograder.diagnosis.repair.expressions import expression
 from autograder.diagnosis.repair.insertions import changes
 from autograder.diagnosis.repair.search import _is_factor
@@ -83,7 +83,7 @@ OWN_WAY = """
 
 
 def test_a_right_answer_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autograder.diagnosis.attempt.mend", lambda *_: pytest.fail("nothing is to be mended"))
+    monkeypatch.setattr("autograder.diagnosis.attempt.find_repair", lambda *_: pytest.fail("nothing is to be mended"))
     assert said(ATTEND, OWN_WAY.format(axis=-1, width="K.shape[1]")).status == "pass"
 
 
@@ -155,7 +155,7 @@ def test_a_single_number_is_not_mended(kind: Any) -> None:
 
 def test_the_code_is_run_in_its_own_names_and_changes_none() -> None:
     found = cell("attend", "SCALE = [1]\ndef attend(Q, K, V):\n    SCALE.append(1)\n    return V[0] * 2\n")
-    source = written(found)
+    source = source_of(found)
     assert source is not None
     before = dict(found.__globals__)
     source.build([next(edit for edit in changes(source, encode({})))])
@@ -167,7 +167,7 @@ def test_the_code_is_run_in_its_own_names_and_changes_none() -> None:
     "answer", [len, np.sum, 3, None, lambda Q, K, V: Q], ids=["built in", "of NumPy", "number", "nothing", "typed in"]
 )
 def test_what_has_no_text_of_its_own_is_left_alone(answer: Any) -> None:
-    assert written(answer) is None
+    assert source_of(answer) is None
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Written(Source):
             raise NoProgramError from error
 
 
-def written(answer: Any) -> Written | None:
+def source_of(answer: Any) -> Written | None:
     """Return the trees of `answer` and of the functions in its cell that it uses, directly or not; None without the text."""
     if not isinstance(answer, FunctionType | type):
         return None
@@ -41,7 +41,7 @@ def written(answer: Any) -> Written | None:
     kind = ast.ClassDef if isinstance(answer, type) else ast.FunctionDef
     defined = {node.name: node for node in cell.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     tree = defined.get(answer.__name__)
-    if not isinstance(tree, kind) or (isinstance(answer, FunctionType) and not _is_it(tree, answer)):
+    if not isinstance(tree, kind) or (isinstance(answer, FunctionType) and not _defines(tree, answer)):
         return None
     trees: dict[str, ast.stmt] = {}
     waiting = [answer.__name__]
@@ -56,11 +56,12 @@ def written(answer: Any) -> Written | None:
 
 def _first_code(answer: Any) -> FunctionType | None:
     """Return the function itself, or the first method of a class; None if it uses names of an enclosing function."""
-    found = [answer] if isinstance(answer, FunctionType) else [m for m in vars(answer).values() if isinstance(m, FunctionType)]
-    return found[0] if found and not set(found[0].__code__.co_freevars) - {"__class__"} else None
+    candidates = [answer] if isinstance(answer, FunctionType) else vars(answer).values()
+    functions = [candidate for candidate in candidates if isinstance(candidate, FunctionType)]
+    return functions[0] if functions and not set(functions[0].__code__.co_freevars) - {"__class__"} else None
 
 
-def _is_it(tree: ast.FunctionDef | ast.ClassDef, answer: FunctionType) -> bool:
+def _defines(tree: ast.FunctionDef | ast.ClassDef, answer: FunctionType) -> bool:
     """Return whether the definition is that of `answer`, and not of a later function with the same name."""
     lines = {tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)}
     return answer.__code__.co_firstlineno in lines

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from autograder.diagnosis.repair.expressions import Names, Put, exchanged, expression, filled, with_fields
+from autograder.diagnosis.repair.expressions import Names, RankedChange, exchanged, expression, filled, with_fields
 from autograder.mutants.call_operators import called, with_keyword
 
 _REDUCES = ("sum", "mean", "max", "min", "amax", "amin", "std", "var", "norm", "logsumexp", "prod", "any", "all")
@@ -15,7 +15,7 @@ _SETTINGS = ("axis", "dim", "dtype", "device", "keepdim", "keepdims")  # argumen
 _SIZED = ("arange", "range", "zeros", "ones", "full", "eye", "reshape", "view", "new_zeros", "new_ones", "linspace", "split")
 
 
-def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
+def of_call(node: ast.Call, names: Names) -> Iterator[RankedChange]:
     """Yield changes that add what may be missing in a call, or replace it."""
     name = called(node)
     keys = [keyword.arg for keyword in node.keywords]
@@ -58,7 +58,7 @@ def of_call(node: ast.Call, names: Names) -> Iterator[Put]:
     yield from _of_other(node, name, names)
 
 
-def _of_reduction(node: ast.Call, name: str, keys: list[str | None], names: Names) -> Iterator[Put]:
+def _of_reduction(node: ast.Call, name: str, keys: list[str | None], names: Names) -> Iterator[RankedChange]:
     kept = ast.keyword("keepdim" if names.torch else "keepdims", ast.Constant(True))
     if node.args or keys:
         yield 0, lambda n: with_fields(n, keywords=[*n.keywords, kept])
@@ -75,13 +75,13 @@ def _of_reduction(node: ast.Call, name: str, keys: list[str | None], names: Name
         yield 1, lambda n, stated=stated: with_fields(n, keywords=[*n.keywords, stated, kept])
 
 
-def _of_method(node: ast.Call, name: str) -> Iterator[Put]:
+def _of_method(node: ast.Call, name: str) -> Iterator[RankedChange]:
     if name in _SHAPES:
         yield 1, lambda n: _moved(n, before=True)
         yield 2, lambda n: _moved(n, before=False)
     if name in ("reshape", "view") and len(node.args) >= 3:
-        for one in range(len(node.args) - 1):
-            yield 1, lambda n, one=one: _split_and_moved(n, one)
+        for first in range(len(node.args) - 1):
+            yield 1, lambda n, first=first: _split_and_moved(n, first)
     if name in ("transpose", "swapaxes") and len(node.args) == 2:
         for pair in ((-2, -1), (-3, -2), (-3, -1), (0, 1), (1, 2)):
             axes: list[ast.expr] = [ast.Constant(axis) for axis in pair]
@@ -99,7 +99,7 @@ def _of_method(node: ast.Call, name: str) -> Iterator[Put]:
             yield 3, lambda n, axis=axis: filled(f"torch.cat([x] * r, dim={axis})", x=n.func.value, r=n.args[0])
 
 
-def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[Put]:
+def _of_other(node: ast.Call, name: str, names: Names) -> Iterator[RankedChange]:
     """Yield calls of another function, or the expression without a call."""
     if name == "abs" and node.args:
         yield 2, lambda n: filled("x ** 2", x=n.args[0])
@@ -135,7 +135,7 @@ def _moved(node: Any, *, before: bool) -> ast.expr:
     return ast.Call(ast.Attribute(moved, node.func.attr, ast.Load()), node.args, node.keywords) if before else moved
 
 
-def _split_and_moved(node: ast.Call, one: int) -> ast.expr:
+def _split_and_moved(node: ast.Call, place: int) -> ast.expr:
     """Return the call with two lengths exchanged, and the axes exchanged back after it."""
-    args = exchanged(node.args, one)
-    return filled(f"x.swapaxes({one - len(args)}, {one + 1 - len(args)})", x=ast.Call(node.func, args, node.keywords))
+    args = exchanged(node.args, place)
+    return filled(f"x.swapaxes({place - len(args)}, {place + 1 - len(args)})", x=ast.Call(node.func, args, node.keywords))

@@ -18,21 +18,21 @@ def of_members(tree: ast.stmt) -> Iterator[tuple[ast.FunctionDef, int, Change]]:
     if not isinstance(tree, ast.ClassDef):
         return
     methods = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    made = [step for method in methods if method.name == "__init__" for step in method.body if _is_made(step)]
+    assignments = [step for method in methods if method.name == "__init__" for step in method.body if _makes_object(step)]
     for method in methods:
         if method.name.startswith("__") or method.decorator_list:
             continue
         given = ", ".join(argument.arg for argument in method.args.args[1:])
-        for step in made:
+        for step in assignments:
             target = ast.unparse(step.targets[0])  # type: ignore[attr-defined]  # an assignment
-            each = f"for each in {target}:\n    each.{method.name}({given})"
-            for text in (f"{target}.{method.name}({given})", each):
+            loop = f"for each in {target}:\n    each.{method.name}({given})"
+            for text in (f"{target}.{method.name}({given})", loop):
                 yield method, 1, lambda n, text=text: with_fields(n, body=[ast.parse(text).body[0], *n.body])
             if method.name in AGAIN:
                 yield method, 1, lambda n, step=step: with_fields(n, body=[step, *n.body])
 
 
-def _is_made(step: ast.stmt) -> bool:
+def _makes_object(step: ast.stmt) -> bool:
     """Return whether a step sets an attribute to something other than a plain argument."""
     if not isinstance(step, ast.Assign) or isinstance(step.value, ast.Name):
         return False

@@ -16,16 +16,16 @@ from autograder.judging.records import UNLISTED
 from autograder.mutants.source import LONG, Edit, Source, applied
 
 
-def told(source: Source, changes: Sequence[tuple[Edit, ...]], left: Diagnosis | None = None) -> Diagnosis:
-    """Return a diagnosis that describes the changes. `left` explains what is still wrong after the first of them."""
+def describe_repair(source: Source, changes: Sequence[tuple[Edit, ...]], remaining: Diagnosis | None = None) -> Diagnosis:
+    """Return a diagnosis that describes the changes. `remaining` explains what is still wrong after the first of them."""
     if len(changes) == 2 and _place(source, changes[0]) is _place(source, changes[1]):
-        changes, left = [(*changes[0], *changes[1])], None  # both changes are in one line, which is quoted once
-    edits = tuple(_says(source, change) for change in changes)
-    beyond: tuple[Mistake, ...] = left.known if left is not None else ()
+        changes, remaining = [(*changes[0], *changes[1])], None  # both changes are in one line, which is quoted once
+    edits = tuple(_describe_edits(source, change) for change in changes)
+    others: tuple[Mistake, ...] = remaining.known if remaining is not None else ()
     # a slip that nobody listed would be described in another program's code
-    if not beyond or (len(edits) == 2 and beyond[0].id.startswith(UNLISTED)):
+    if not others or (len(edits) == 2 and others[0].id.startswith(UNLISTED)):
         return Diagnosis((Repaired(edits),), edits[:1])
-    return Diagnosis((Repaired(edits, beyond),), (edits[0], *(mistake for mistake in beyond if mistake.id != edits[0].id)))
+    return Diagnosis((Repaired(edits, others),), (edits[0], *(mistake for mistake in others if mistake.id != edits[0].id)))
 
 
 def _place(source: Source, change: Sequence[Edit]) -> object:
@@ -34,7 +34,7 @@ def _place(source: Source, change: Sequence[Edit]) -> object:
     return object() if isinstance(place, ast.stmt) and not _short(place) else place
 
 
-def _says(source: Source, change: Sequence[Edit]) -> Fact:
+def _describe_edits(source: Source, change: Sequence[Edit]) -> Fact:
     """Describe one change, which may be made in several places: those in the quoted code, and how many more there are."""
     edit = change[0]
     if isinstance(edit.node, ast.FunctionDef) and edit.what is not None:
@@ -44,15 +44,15 @@ def _says(source: Source, change: Sequence[Edit]) -> Fact:
     if isinstance(node, ast.stmt) and not _short(node):
         return _of_lines(tree, edit)
     inside = {id(part) for part in ast.walk(node)}
-    here = [one for one in change if one.function == edit.function and id(one.node) in inside]
+    here = [other for other in change if other.function == edit.function and id(other.node) in inside]
     more = len(change) - len(here)
     also = fact("repair.elsewhere", count=more) if more else ""
     line = getattr(node, "lineno", getattr(tree, "lineno", 1))
-    made = applied(node, here)
-    before, after = _text(node), _text(made)
+    repaired = applied(node, here)
+    before, after = _text(node), _text(repaired)
     if after in ("", "pass"):
         return fact("repair.surplus", before=before, line=line, also=also)
-    kind = None if isinstance(made, list) else kind_of_change(_tidied(node), _tidied(made))
+    kind = None if isinstance(repaired, list) else kind_of_change(_tidied(node), _tidied(repaired))
     why = fact("repair.why", what=kind) if kind is not None else ""
     return fact("repair.replaced", before=before, line=line, after=after, also=also, why=why)
 
@@ -65,14 +65,14 @@ def _of_lines(tree: ast.stmt, edit: Edit) -> Fact:
         first = next(number for number, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
         return fact("repair.order", first=after[first].strip(), second=before[first].strip())
     marked = list(difflib.ndiff(before, after))
-    new, gone = ([text[2:].strip() for text in marked if text.startswith(sign)] for sign in "+-")
-    if new == gone and len(new) == 1:
-        return fact("repair.loop_end", code=new[0], line=line)
-    if new and not gone:
-        return fact("repair.lacking", line=line, code=new[0])
-    if gone and (not new or gone[0].startswith(("if ", "elif ", "with ", "for ", "else"))):
-        return fact("repair.surplus_block", code=gone[0], line=line)
-    return fact("repair.block", before=gone[0] if gone else "…", line=line, after=new[0] if new else "…")
+    added, removed = ([text[2:].strip() for text in marked if text.startswith(sign)] for sign in "+-")
+    if added == removed and len(added) == 1:
+        return fact("repair.loop_end", code=added[0], line=line)
+    if added and not removed:
+        return fact("repair.lacking", line=line, code=added[0])
+    if removed and (not added or removed[0].startswith(("if ", "elif ", "with ", "for ", "else"))):
+        return fact("repair.surplus_block", code=removed[0], line=line)
+    return fact("repair.block", before=removed[0] if removed else "…", line=line, after=added[0] if added else "…")
 
 
 def _around(tree: ast.stmt, node: ast.AST) -> ast.AST:

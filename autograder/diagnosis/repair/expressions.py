@@ -12,7 +12,7 @@ from typing import Any
 from autograder.judging.values import ArrayNode, EncodedValue
 from autograder.mutants.source import Change
 
-Put = tuple[int, Change]  # how rarely it is needed (0: often), and the change of a node
+RankedChange = tuple[int, Change]  # how rarely it is needed (0: often), and the change of a node
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class _Fill(ast.NodeTransformer):
 
 def filled(text: str, **parts: ast.expr) -> ast.expr:
     """Parse `text` as an expression and replace names in it by `parts`."""
-    made: ast.expr = _Fill(parts).visit(expression(text))
-    return made
+    tree: ast.expr = _Fill(parts).visit(expression(text))
+    return tree
 
 
 def plus(node: ast.expr, step: int) -> ast.expr:

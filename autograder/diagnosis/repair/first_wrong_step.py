@@ -17,7 +17,7 @@ import numpy as np
 
 from autograder.diagnosis.facts import facts
 from autograder.diagnosis.finding import Departed, Diagnosis, Fact, fact
-from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
+from autograder.diagnosis.repair.answer_source import NoProgramError, Written, source_of
 from autograder.diagnosis.thresholds import WATCHED
 from autograder.judging.call_answer import bare, observe_within
 from autograder.judging.observation import Probe
@@ -40,18 +40,19 @@ class Step:
     node: ast.expr
 
 
-def departure(exercise: ExerciseRecord, answer: object, results: Sequence[CaseResult]) -> Diagnosis | None:
+def diagnose_first_wrong_steps(exercise: ExerciseRecord, answer: object, results: Sequence[CaseResult]) -> Diagnosis | None:
     """Return the first wrong steps of an answer, in the smallest case that shows any; None if there are none."""
-    source = written(answer)
+    source = source_of(answer)
     if source is None:
         return None
-    steps = next(filter(None, (departures(record, source) for record in telling(exercise, results))), None)
+    steps = next(filter(None, (first_wrong_steps(record, source) for record in telling_cases(exercise, results))), None)
     if steps is None:
         return None
-    return _said(source, steps, next((said for said in facts(exercise, results) if not _is_little(said)), None))
+    result_fact = next((sentence for sentence in facts(exercise, results) if not _is_little(sentence)), None)
+    return _describe_steps(source, steps, result_fact)
 
 
-def telling(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[CaseRecord]:
+def telling_cases(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[CaseRecord]:
     """Return the smallest cases with a wrong result; none if another failing case ends with an error."""
     failing = [place for place, result in enumerate(results) if not result.passed]
     if exercise.behaviour or any(results[place].observation.failure is not None for place in failing):
@@ -60,7 +61,7 @@ def telling(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Cas
     return [exercise.cases[place] for place in failing if len(exercise.cases[place].trail)][:3]
 
 
-def departures(record: CaseRecord, source: Written) -> list[Step]:
+def first_wrong_steps(record: CaseRecord, source: Written) -> list[Step]:
     """Return the first wrong steps of a program in one case; none if the text is not a program."""
     right = np.concatenate([record.trail, *(row[None] for row in given(record.probe.inputs))])
 
@@ -85,14 +86,14 @@ class _Way:
         self.nodes = [node for _, node in trail.nodes]
         self.children = inner(trail.nodes)
         self.around = parents_of(self.children)
-        self.made = self._assigned()
+        self.stored = self._assigned()
         for place in range(len(self.nodes)):
             self._judge(place, ())
 
     def _assigned(self) -> dict[tuple[str, str], list[int]]:
         """Return the places of the expressions stored under each name of each function."""
         places = {id(node): place for place, node in enumerate(self.nodes)}
-        made = defaultdict[tuple[str, str], list[int]](list)
+        stored = defaultdict[tuple[str, str], list[int]](list)
         for function, tree in self.source.trees.items():
             assigned = [target for node in ast.walk(tree) if isinstance(node, ast.Assign) for target in node.targets]
             begun = {part.id for target in assigned for part in ast.walk(target) if isinstance(part, ast.Name)}
@@ -103,10 +104,10 @@ class _Way:
                     continue  # an input changed in place does not originate from the change
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 parts = [node.value] if id(node.value) in places else ast.walk(node.value)
-                found = [places[id(part)] for part in parts if id(part) in places]
+                sources = [places[id(part)] for part in parts if id(part) in places]
                 for name in (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)):
-                    made[function, name.id] += found
-        return made
+                    stored[function, name.id] += sources
+        return stored
 
     def _judge(self, place: int, above: tuple[int, ...]) -> str:
         """Classify the values of an expression. The values of a name are free if everything stored under it is free."""
@@ -114,10 +115,10 @@ class _Way:
             return self.state[place]
         if place not in self.trail.seen:
             return self.state.setdefault(place, NONE)
-        seen = self.trail.seen[place]
-        if seen.among(self.right) or seen.turned.among(self.right):
+        value = self.trail.seen[place]
+        if value.among(self.right) or value.turned.among(self.right):
             return self.state.setdefault(place, RIGHT)
-        if seen.same in (0.0, 1.0) or _is_made(self.nodes[place]):  # an array to fill, or a constant to count with
+        if value.same in (0.0, 1.0) or _makes_array(self.nodes[place]):  # an array to fill, or a constant to count with
             return self.state.setdefault(place, FREE)
         if place in above:
             return FREE  # the value depends on itself
@@ -131,36 +132,36 @@ class _Way:
         """Return what a value is made of: the parts of the expression, or what is stored under the name."""
         node = self.nodes[place]
         if isinstance(node, ast.Name):
-            stored = self.made.get((self.trail.nodes[place][0], node.id), [])
+            stored = self.stored.get((self.trail.nodes[place][0], node.id), [])
             return [origin for origin in stored if self._same(origin, place)] or stored
         return self.children[place]
 
-    def _same(self, one: int, two: int) -> bool:
-        seen = self.trail.seen
-        return one in seen and two in seen and known(seen[one].row[None], seen[two].row, 1e-9)
+    def _same(self, first: int, second: int) -> bool:
+        values = self.trail.seen
+        return first in values and second in values and known(values[first].row[None], values[second].row, 1e-9)
 
     def steps(self) -> list[Step]:
         """Return the first wrong expressions in the order in which they were evaluated."""
         excused = self._excused()
-        found = []
+        wrong = []
         for place, state in self.state.items():
             if state != OFF or place in excused or isinstance(self.nodes[place], ast.Name):
                 continue
             inside = {self.state.get(part, NONE) for part in self._origins(place)}
             if RIGHT in inside and OFF not in inside:
-                found.append((self.trail.seen[place].first, place))
-        return [Step(*self.trail.nodes[place]) for _, place in sorted(found)]
+                wrong.append((self.trail.seen[place].first, place))
+        return [Step(*self.trail.nodes[place]) for _, place in sorted(wrong)]
 
     def _excused(self) -> set[int]:
         """Return the expressions that later lead to a right value."""
-        found: set[int] = set()
+        excused: set[int] = set()
         while True:
-            led = {place for place in range(len(self.nodes)) if self._leads(place, found)}
-            names = (place for place in led | found if isinstance(self.nodes[place], ast.Name))
-            new = found.union(led, *map(self._origins, names))
-            if new == found:
-                return found
-            found = new
+            led = {place for place in range(len(self.nodes)) if self._leads(place, excused)}
+            names = (place for place in led | excused if isinstance(self.nodes[place], ast.Name))
+            new = excused.union(led, *map(self._origins, names))
+            if new == excused:
+                return excused
+            excused = new
 
     def _leads(self, place: int, excused: set[int]) -> bool:
         """Return whether an expression around this one has a right value or is excused."""
@@ -170,10 +171,10 @@ class _Way:
         return self.state[outer] == RIGHT or outer in excused or self._leads(outer, excused)
 
 
-def _is_made(node: ast.AST) -> bool:
+def _makes_array(node: ast.AST) -> bool:
     """Return whether the expression makes a new array, whatever its content."""
-    made = called(node).removesuffix("_like").removeprefix("new_") if isinstance(node, ast.Call) else ""
-    return made in ("empty", "zeros", "ones", "full")
+    name = called(node).removesuffix("_like").removeprefix("new_") if isinstance(node, ast.Call) else ""
+    return name in ("empty", "zeros", "ones", "full")
 
 
 def statement_of(tree: ast.stmt, step: ast.AST) -> ast.AST:
@@ -182,18 +183,18 @@ def statement_of(tree: ast.stmt, step: ast.AST) -> ast.AST:
     return next((node for node in simple if any(part is step for part in ast.walk(node))), step)
 
 
-def _is_little(said: Fact) -> bool:
-    of = said["said"] if said.key == "fact.beside" else said
-    return isinstance(of, Fact) and of.key in LITTLE
+def _is_little(sentence: Fact) -> bool:
+    content = sentence["said"] if sentence.key == "fact.beside" else sentence
+    return isinstance(content, Fact) and content.key in LITTLE
 
 
-def _said(source: Source, steps: Sequence[Step], seen: Fact | None) -> Diagnosis:
+def _describe_steps(source: Source, steps: Sequence[Step], result_fact: Fact | None) -> Diagnosis:
     lines: dict[int, Fact] = {}
     for step in steps:
-        whole, at = _short(statement_of(source.trees[step.function], step.node)), _short(step.node)
-        key, line = ("line.whole" if whole.endswith(at) else "line.part"), step.node.lineno
-        lines.setdefault(line, fact(key, line=line, code=whole, part=at))
-    return Diagnosis((Departed(tuple(lines.values())[:2], seen),))
+        statement, part = _short(statement_of(source.trees[step.function], step.node)), _short(step.node)
+        key, line = ("line.whole" if statement.endswith(part) else "line.part"), step.node.lineno
+        lines.setdefault(line, fact(key, line=line, code=statement, part=part))
+    return Diagnosis((Departed(tuple(lines.values())[:2], result_fact),))
 
 
 def _short(step: ast.AST) -> str:

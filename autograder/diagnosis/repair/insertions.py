@@ -13,7 +13,16 @@ from typing import Any
 from autograder.diagnosis.finding import fact
 from autograder.diagnosis.repair.calls import of_call
 from autograder.diagnosis.repair.class_members import of_members
-from autograder.diagnosis.repair.expressions import Names, Put, exchanged, expression, filled, names_of, plus, with_fields
+from autograder.diagnosis.repair.expressions import (
+    Names,
+    RankedChange,
+    exchanged,
+    expression,
+    filled,
+    names_of,
+    plus,
+    with_fields,
+)
 from autograder.diagnosis.repair.operations import of_operand, of_operation
 from autograder.judging.values import EncodedValue
 from autograder.mutants.call_operators import called
@@ -24,7 +33,7 @@ from autograder.mutants.source import Change, Edit, Source, plain_slip
 
 def changes(source: Source, inputs: EncodedValue, operators: Operators = NONE) -> list[Edit]:
     """Every small change of the code, those of the course's `operators` too, the most likely first."""
-    found = [edit for edit in edits(source, operators.for_repair) if not _strange(edit)]
+    candidates = [edit for edit in edits(source, operators.for_repair) if not _strange(edit)]
     nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
     torch = any(isinstance(node, ast.Name) and node.id in ("torch", "F", "Tensor", "nn") for node in nodes)
     torch = torch or any(isinstance(node, ast.Attribute) and node.attr == "mT" for node in nodes)
@@ -33,13 +42,15 @@ def changes(source: Source, inputs: EncodedValue, operators: Operators = NONE) -
         names = names_of(tree, inputs, torch)
         inside = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         for node in ast.walk(tree):
-            found += [Edit(name, node, change, None, rank) for rank, change in _of(node, inside, names)]
-        found += [Edit(name, method, change, None, rank) for method, rank, change in of_members(tree)]
-        found += [Edit(name, call, change, None, rank) for call, rank, change in _of_defaults(tree, source, names)]
-        for one, two in _alike(names):
-            what = fact("repair.swapped", one=one, two=two)
-            found.append(Edit(name, tree, lambda n, one=one, two=two: _Swap(one, two).visit(_deep(n)), what, 2))
-    return sorted(found, key=lambda edit: edit.rank)
+            candidates += [Edit(name, node, change, None, rank) for rank, change in _of(node, inside, names)]
+        candidates += [Edit(name, method, change, None, rank) for method, rank, change in of_members(tree)]
+        candidates += [Edit(name, call, change, None, rank) for call, rank, change in _of_defaults(tree, source, names)]
+        for first, second in _alike(names):
+            what = fact("repair.swapped", one=first, two=second)
+            candidates.append(
+                Edit(name, tree, lambda n, first=first, second=second: _Swap(first, second).visit(_deep(n)), what, 2)
+            )
+    return sorted(candidates, key=lambda edit: edit.rank)
 
 
 def _strange(edit: Edit) -> bool:
@@ -51,7 +62,7 @@ def _strange(edit: Edit) -> bool:
 _STRANGE = ("slip.call.reshaped", "slip.power.turned")
 
 
-def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[Put]:
+def _of(node: ast.AST, inside: dict[int, ast.AST], names: Names) -> Iterator[RankedChange]:
     above = inside.get(id(node))
     if isinstance(node, ast.Call):
         yield from of_call(node, names)
@@ -112,8 +123,8 @@ def _of_defaults(tree: ast.AST, source: Source, names: Names) -> Iterator[tuple[
             continue
         passed = {keyword.arg for keyword in node.keywords}
         parameters = [parameter.arg for parameter in helper.args.args]
-        left = [name for name in parameters[len(node.args) :] if name not in passed]
-        for name in left[-len(helper.args.defaults) :] if helper.args.defaults else ():
+        omitted = [name for name in parameters[len(node.args) :] if name not in passed]
+        for name in omitted[-len(helper.args.defaults) :] if helper.args.defaults else ():
             values = [*({name} & set(names.given)), *(other for other in names.numbers if other != name)]
             for value in [*map(expression, values), *names.widths()]:
                 yield node, 1, lambda n, name=name, value=value: with_fields(n, keywords=[*n.keywords, ast.keyword(name, value)])
@@ -143,7 +154,7 @@ _DONE = (
 )  # fmt: skip
 
 
-def _of_result(node: ast.Return, names: Names) -> Iterator[Put]:
+def _of_result(node: ast.Return, names: Names) -> Iterator[RankedChange]:
     if isinstance(node.value, ast.Tuple):
         for place in range(len(node.value.elts)):
             for text in ("x.squeeze(-1)", "x[..., None]", "x.mT", "x.T", "x[0]", "x.swapaxes(-3, -2)"):
@@ -160,7 +171,7 @@ def _result(node: Any, place: int, text: str) -> ast.Return:
     return ast.Return(ast.Tuple([*parts[:place], filled(text, x=parts[place]), *parts[place + 1 :]], ast.Load()))
 
 
-def _of_steps(node: Any) -> Iterator[Put]:
+def _of_steps(node: Any) -> Iterator[RankedChange]:
     for place in range(len(node.body) - 1):
         if not any(isinstance(step, ast.Return | ast.FunctionDef) for step in node.body[place : place + 2]):
             yield 2, lambda n, place=place: with_fields(n, body=exchanged(n.body, place))
@@ -178,8 +189,8 @@ def _alike(names: Names) -> Iterator[tuple[str, str]]:
 class _Swap(ast.NodeTransformer):
     """Exchanges two names wherever they are read."""
 
-    def __init__(self, one: str, two: str):
-        self.other = {one: two, two: one}
+    def __init__(self, first: str, second: str):
+        self.other = {first: second, second: first}
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         if isinstance(node.ctx, ast.Load) and node.id in self.other:

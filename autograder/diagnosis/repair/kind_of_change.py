@@ -47,41 +47,43 @@ def _kind(whole: _Difference) -> Fact | None:
     apart = [part for part in parts if part is None or _text(part[1]) != _text(part[2])]
     if len(apart) == 1 and apart[0] is not None:
         return _kind(_inner(whole, *apart[0]))
-    if (found := next(_kinds(whole), None)) is not None:
-        return found
+    if (kind := next(_kinds(whole), None)) is not None:
+        return kind
     kinds = {_kind(_inner(whole, *part)) if part is not None else None for part in apart}
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _inner(whole: _Difference, name: str, one: ast.AST, two: ast.AST) -> _Difference:
+def _inner(whole: _Difference, name: str, before_part: ast.AST, after_part: ast.AST) -> _Difference:
     """Return the difference between two parts, with the call of which they are an argument."""
     before = whole.before
     if isinstance(before, ast.Call) and name in ("args", "keywords"):
-        return _Difference(one, two, before, "")
-    return _Difference(one, two, whole.call, before.arg) if isinstance(before, ast.keyword) else _Difference(one, two)
+        return _Difference(before_part, after_part, before, "")
+    if isinstance(before, ast.keyword):
+        return _Difference(before_part, after_part, whole.call, before.arg)
+    return _Difference(before_part, after_part)
 
 
 def _parts(before: ast.AST, after: ast.AST) -> Iterator[tuple[str, ast.AST, ast.AST] | None]:
     """Yield the children in pairs, with the field they are in; None if they cannot be paired or their own values differ."""
     for name in before._fields:
-        one, two = getattr(before, name, None), getattr(after, name, None)
-        if isinstance(one, ast.AST) and isinstance(two, ast.AST):
-            yield name, one, two
-        elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
-            yield from ((name, a, b) for a, b in zip(one, two, strict=True))
-        elif one != two:
+        old, new = getattr(before, name, None), getattr(after, name, None)
+        if isinstance(old, ast.AST) and isinstance(new, ast.AST):
+            yield name, old, new
+        elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+            yield from ((name, a, b) for a, b in zip(old, new, strict=True))
+        elif old != new:
             yield None
 
 
-def _kinds(found: _Difference) -> Iterator[Fact]:
-    before, after = found.before, found.after
+def _kinds(difference: _Difference) -> Iterator[Fact]:
+    before, after = difference.before, difference.after
     if (moved := _moved(before, after) or _exchanged(before, after)) is not None:
         yield moved
     match after:
         case ast.Call(ast.Attribute(copied, "copy" | "clone")) if _text(copied) == _text(before):
             yield fact("mistake.no_copy", code=quote(before))
-    if found.call is not None and _is_axis(found):
-        yield fact("mistake.axis", name=called(found.call))
+    if difference.call is not None and _is_axis(difference):
+        yield fact("mistake.axis", name=called(difference.call))
     if isinstance(before, ast.Call) and isinstance(after, ast.Call):
         yield from _of_calls(before, after)
     if isinstance(after, ast.Call) and _closes_too_early(before, after):
@@ -91,8 +93,8 @@ def _kinds(found: _Difference) -> Iterator[Fact]:
     if isinstance(before, ast.UnaryOp) and _text(before.operand) == _text(after):
         yield from _of_sign(before.op, before)
     if isinstance(after, ast.BinOp):
-        if isinstance(after.op, ast.Sub) and found.call is not None and called(found.call) in ("exp", "exp2"):
-            yield fact("mistake.overflow", name=called(found.call))
+        if isinstance(after.op, ast.Sub) and difference.call is not None and called(difference.call) in ("exp", "exp2"):
+            yield fact("mistake.overflow", name=called(difference.call))
         yield from _of_operation(before, after)
     if isinstance(before, ast.BinOp) and type(before.op) in _OPERATIONS and _text(before.left) == _text(after):
         yield fact(f"mistake.surplus.{_OPERATIONS[type(before.op)]}", code=quote(before.right))
@@ -131,10 +133,10 @@ def _exchanged(before: ast.AST, after: ast.AST) -> Fact | None:
     return None
 
 
-def _is_axis(found: _Difference) -> bool:
-    assert found.call is not None
-    by_place = found.argument == "" and called(found.call) in _ALONG and _number(found.before) is not None
-    return found.argument in _AXIS or by_place
+def _is_axis(difference: _Difference) -> bool:
+    assert difference.call is not None
+    by_place = difference.argument == "" and called(difference.call) in _ALONG and _number(difference.before) is not None
+    return difference.argument in _AXIS or by_place
 
 
 _ALONG = (

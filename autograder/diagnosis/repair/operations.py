@@ -3,10 +3,10 @@
 import ast
 from collections.abc import Iterator
 
-from autograder.diagnosis.repair.expressions import Names, Put, filled, plus, with_fields
+from autograder.diagnosis.repair.expressions import Names, RankedChange, filled, plus, with_fields
 
 
-def of_operation(node: ast.BinOp, names: Names) -> Iterator[Put]:
+def of_operation(node: ast.BinOp, names: Names) -> Iterator[RankedChange]:
     """Yield changes that add what may be missing in an operation, or replace it."""
     if isinstance(node.op, ast.MatMult):
         last = "x.mT" if names.torch else "x.T"
@@ -37,7 +37,7 @@ def of_operation(node: ast.BinOp, names: Names) -> Iterator[Put]:
             yield 2, lambda n, width=width: ast.BinOp(width, n.op, n.right)
 
 
-def of_operand(node: ast.expr, above: ast.AST, names: Names) -> Iterator[Put]:
+def of_operand(node: ast.expr, above: ast.AST, names: Names) -> Iterator[RankedChange]:
     """Yield what may be missing at a name, a call or a part of an array."""
     if isinstance(above, ast.BinOp) and not isinstance(above.op, ast.MatMult | ast.Pow):
         yield 3, lambda n: filled("x ** 2", x=n)

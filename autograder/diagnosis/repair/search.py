@@ -22,10 +22,10 @@ import numpy as np
 
 from autograder.diagnosis.finding import Also, Diagnosis
 from autograder.diagnosis.from_checks import partial_findings
-from autograder.diagnosis.known_mistakes import asked_for, evidence, match_listed, match_unlisted, one_number
+from autograder.diagnosis.known_mistakes import evidence, expected_evidence, match_listed, match_unlisted, one_number
 from autograder.diagnosis.outcome import values
-from autograder.diagnosis.repair.answer_source import NoProgramError, Written, written
-from autograder.diagnosis.repair.describe_change import told
+from autograder.diagnosis.repair.answer_source import NoProgramError, Written, source_of
+from autograder.diagnosis.repair.describe_change import describe_repair
 from autograder.diagnosis.repair.insertions import changes
 from autograder.diagnosis.thresholds import ASKED, ASKED_AGAIN, HELPING, LITTLE, LONGEST, PATIENCE, SECONDS, SURE
 from autograder.judging.behaviour import shown
@@ -70,15 +70,15 @@ class _Search:
     def known(self) -> Array:
         """What known mistakes and single slips do in the first case, as one fingerprint per row."""
         first = self.cases[0]
-        rows = [fingerprint(seen) for seen in first.mistakes.values()]
+        rows = [fingerprint(observation) for observation in first.mistakes.values()]
         rows += [row for name, row in first.near.items() if PAIR not in name]
         return np.stack([row for row in rows if row is not None] or [np.full(LENGTH, np.nan, np.float32)])
 
-    def seen(self, answer: Any, record: CaseRecord, how: Any = bare) -> Observation:
+    def run(self, answer: Any, record: CaseRecord, how: Any = bare) -> Observation:
         if self.loops:
             return observe_within(LONGEST, answer, record.probe, how=how)
-        found: Observation = how(answer, record.probe)
-        return found
+        observation: Observation = how(answer, record.probe)
+        return observation
 
     @property
     def over(self) -> bool:
@@ -86,9 +86,9 @@ class _Search:
         processor, clock = self.begun
         return time.process_time() - processor >= SECONDS or time.perf_counter() - clock > PATIENCE
 
-    def has_a_length_of_one(self, made: Change) -> bool:
+    def has_a_length_of_one(self, change: Change) -> bool:
         """Whether the change makes a length into another that is 1 in every case: what is spread along it no longer shows."""
-        return any(self._is_one_everywhere(after) for edit in made if (after := self._length_after(edit)) is not None)
+        return any(self._is_one_everywhere(after) for edit in change if (after := self._length_after(edit)) is not None)
 
     def _length_after(self, edit: Edit) -> ast.expr | None:
         """The length, as `X.shape[-2]`, into which the one around the place of an edit is made."""
@@ -107,47 +107,47 @@ class _Search:
         except Exception:  # a length of what is computed on the way
             return False
 
-    def program(self, made: Change) -> Any | None:
+    def program(self, change: Change) -> Any | None:
         """Return the answer with the change made, or None if that is not a program."""
         try:
-            return self.source.build(made)
+            return self.source.build(change)
         except NoProgramError:
             return None
 
-    def mends(self, made: Change, *, single: bool) -> bool:
+    def passes(self, change: Change, *, single: bool) -> bool:
         """Return whether every check passes with the change. With `single`, a change that only helps is remembered."""
-        answer = self.program(made)
+        answer = self.program(change)
         if answer is None:
             return False
-        seen = self.seen(answer, self.cases[0])
-        if mismatch(self.exercise, self.cases[0], seen) is not None:
+        observation = self.run(answer, self.cases[0])
+        if mismatch(self.exercise, self.cases[0], observation) is not None:
             if single:
-                self._remember(made, seen)
+                self._remember(change, observation)
             return False
         for right, record in enumerate(self.cases[1:], start=1):
-            if mismatch(self.exercise, record, self.seen(answer, record)) is not None:
+            if mismatch(self.exercise, record, self.run(answer, record)) is not None:
                 if single:
-                    self.helping.append((-1.0 - right, made))
+                    self.helping.append((-1.0 - right, change))
                 return False
-        return judge(self.exercise, [self.seen(answer, record, observe) for record in self.exercise.cases]).passed
+        return judge(self.exercise, [self.run(answer, record, observe) for record in self.exercise.cases]).passed
 
-    def _remember(self, made: Change, seen: Observation) -> None:
-        if seen.failure is not None:
+    def _remember(self, change: Change, observation: Observation) -> None:
+        if observation.failure is not None:
             old = self.before.failure
-            if old is not None and (old.type, old.message) != (seen.failure.type, seen.failure.message):
-                self.helping.append((0.0, made))  # a different error may be one step further
+            if old is not None and (old.type, old.message) != (observation.failure.type, observation.failure.message):
+                self.helping.append((0.0, change))  # a different error may be one step further
             return
-        numbers = fingerprint(shown(self.exercise.behaviour, seen, self.cases[0].probe))
+        numbers = fingerprint(shown(self.exercise.behaviour, observation, self.cases[0].probe))
         if numbers is None:
             return
         if alike_each(self.known, numbers, self.exercise.tolerance).any():
-            self.helping.append((-0.5, made))
-        elif self._right(seen) > self._right(self.before) + 0.1:
-            self.helping.append((-1.0, made))
+            self.helping.append((-0.5, change))
+        elif self._right(observation) > self._right(self.before) + 0.1:
+            self.helping.append((-1.0, change))
 
-    def _right(self, seen: Observation) -> float:
+    def _right(self, observation: Observation) -> float:
         """Return how much of the expected result of the first case is there: 1 for each output, or a share of its entries."""
-        got = values(shown(self.exercise.behaviour, seen, self.cases[0].probe))
+        got = values(shown(self.exercise.behaviour, observation, self.cases[0].probe))
         return sum(_share(want, got.get(path), self.exercise.tolerance) for path, want in values(self.cases[0].expected).items())
 
 
@@ -157,7 +157,7 @@ def _share(want: object, got: object, tolerance: Tolerance) -> float:
     return float(type(want) is type(got) and want == got)
 
 
-def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
+def find_repair(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -> Diagnosis | None:
     """Find one or two changes that make a wrong answer right, and return them as a diagnosis; None if there are none."""
     if one_number(exercise):
         return None
@@ -167,13 +167,13 @@ def mend(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult]) -
     failures = [result.observation.failure for result in results if result.observation.failure is not None]
     if any(failure.kind not in ("raised", "unfit") for failure in failures):
         return None
-    source = written(answer)
+    source = source_of(answer)
     if source is None:
         return None
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         with np.errstate(all="ignore"):
-            return _found(exercise, source, results)
+            return _search_changes(exercise, source, results)
 
 
 def _on_one_device(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult], here: Sequence[int]) -> Diagnosis | None:
@@ -181,56 +181,60 @@ def _on_one_device(exercise: ExerciseRecord, answer: Any, results: Sequence[Case
 
     Tensors made on the wrong device are a common second mistake. It must not hide the first one.
     """
-    found = mend(_with_cases(exercise, here), answer, [results[place] for place in here])
+    diagnosis = find_repair(_with_cases(exercise, here), answer, [results[place] for place in here])
     there = [place for place in range(len(results)) if place not in here and not results[place].passed]
-    if found is None or not there:
-        return found
+    if diagnosis is None or not there:
+        return diagnosis
     besides = partial_findings(_with_cases(exercise, there), [results[place] for place in there])
-    return replace(found, findings=(*found.findings, *(Also(part.said) for part in besides)))
+    return replace(diagnosis, findings=(*diagnosis.findings, *(Also(part.proof) for part in besides)))
 
 
 def _with_cases(exercise: ExerciseRecord, places: Sequence[int]) -> ExerciseRecord:
     return replace(exercise, cases=[exercise.cases[place] for place in places])
 
 
-def _found(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResult]) -> Diagnosis | None:
+def _search_changes(exercise: ExerciseRecord, source: Written, results: Sequence[CaseResult]) -> Diagnosis | None:
     order = sorted(range(len(results)), key=lambda i: (results[i].passed, results[i].size, i))
     search = _Search(exercise, source, order, results)
     inputs = exercise.cases[order[0]].probe.inputs
     grouped = _grouped(changes(source, inputs, installed(exercise.operators)), inputs.items())
     tried = list(itertools.islice(grouped, ASKED))
-    bits, missed = asked_for(exercise, results), asked_for(exercise, results, missed=True)
-    for number, made in enumerate(tried):
+    bits, missed = expected_evidence(exercise, results), expected_evidence(exercise, results, missed=True)
+    for number, change in enumerate(tried):
         if search.over:
             break
-        if search.mends(made, single=True) and not search.has_a_length_of_one(made) and missed - math.log2(1 + number) >= LITTLE:
-            return told(source, [made])  # where little is asked for, one of many changes hits it by accident
-    helping = sorted(search.helping, key=lambda each: each[0])[:HELPING]
+        if (
+            search.passes(change, single=True)
+            and not search.has_a_length_of_one(change)
+            and missed - math.log2(1 + number) >= LITTLE
+        ):
+            return describe_repair(source, [change])  # where little is asked for, one of many changes hits it by accident
+    helping = sorted(search.helping, key=lambda helper: helper[0])[:HELPING]
     if bits - math.log2(1 + len(helping) * min(len(tried), ASKED_AGAIN)) < SURE:
         return None  # among so many pairs, one reaches a few small numbers by accident
     for _, first in helping:
-        for second in [made for made in tried if _apart(first, made)][:ASKED_AGAIN]:
+        for second in [change for change in tried if _apart(first, change)][:ASKED_AGAIN]:
             if search.over:
                 break
-            if search.mends((*first, *second), single=False):
-                return told(source, [first, second], _left(search, first))
-    return _with_a_mistake_left(search, helping, len(tried))
+            if search.passes((*first, *second), single=False):
+                return describe_repair(source, [first, second], _remaining_mistake(search, first))
+    return _with_a_mistake_remaining(search, helping, len(tried))
 
 
-def _with_a_mistake_left(search: _Search, helping: Sequence[tuple[float, Change]], tried: int) -> Diagnosis | None:
+def _with_a_mistake_remaining(search: _Search, helping: Sequence[tuple[float, Change]], tried: int) -> Diagnosis | None:
     """Find a change that fixes some cases or one factor, such that a known mistake explains everything that remains."""
-    both = list(zip(search.exercise.cases, search.results, strict=True))
+    pairs = list(zip(search.exercise.cases, search.results, strict=True))
     inputs = search.cases[0].probe.inputs
     for score, first in helping:
         heals = score <= HEALS
         if not heals and (not _is_factor(first, inputs) or _repeated(search.source, first)):
             continue
-        left = _left(search, first, heals=heals)
-        if left is None or left.known[0].id.startswith(UNLISTED):
+        remaining = _remaining_mistake(search, first, heals=heals)
+        if remaining is None or remaining.known[0].id.startswith(UNLISTED):
             continue
-        seen = asked_for(search.exercise, search.results, missed=True) if heals else evidence(both)
-        if seen - math.log2(tried) >= SURE:
-            return told(search.source, [first], left)
+        bits = expected_evidence(search.exercise, search.results, missed=True) if heals else evidence(pairs)
+        if bits - math.log2(tried) >= SURE:
+            return describe_repair(search.source, [first], remaining)
     return None
 
 
@@ -244,12 +248,12 @@ def _is_length(node: ast.AST) -> bool:
     return (isinstance(called, ast.Name) and called.id == "len") or (isinstance(called, ast.Attribute) and called.attr == "size")
 
 
-def _is_factor(made: Change, inputs: EncodedValue) -> bool:
+def _is_factor(change: Change, inputs: EncodedValue) -> bool:
     """Return whether the change inserts, removes or replaces a factor that is one number, which introduces no other mistake."""
     kinds = inputs.items()
     numbers = {name for name, value in kinds.items() if isinstance(value.content, int | float)}
     arrays = set(kinds) - numbers
-    for edit in made:
+    for edit in change:
         after = edit.change(copy.deepcopy(edit.node))
         if isinstance(edit.node, ast.Name) and isinstance(after, ast.Name):
             if after.id not in numbers:
@@ -265,11 +269,11 @@ def _is_factor(made: Change, inputs: EncodedValue) -> bool:
     return True
 
 
-def _repeated(source: Written, made: Change) -> bool:
+def _repeated(source: Written, change: Change) -> bool:
     """Return whether a change is inside a loop, where a factor applied in each round is not a single factor."""
     rounds = [node for tree in source.trees.values() for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
     inside = {id(part) for node in rounds for part in ast.walk(node)}
-    return any(id(edit.node) in inside for edit in made)
+    return any(id(edit.node) in inside for edit in change)
 
 
 def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) -> bool:
@@ -288,7 +292,7 @@ def _scalar(factor: ast.AST, numbers: Collection[str], arrays: Collection[str]) 
     return isinstance(factor, ast.Constant)
 
 
-def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis | None:
+def _remaining_mistake(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis | None:
     """Return the known mistake that remains after the change `first`, or None.
 
     If the change `heals`, a listed mistake needs no further evidence.
@@ -296,17 +300,17 @@ def _left(search: _Search, first: Change, *, heals: bool = False) -> Diagnosis |
     answer = search.program(first)
     if answer is None:
         return None
-    cases = judge(search.exercise, [search.seen(answer, record, observe) for record in search.exercise.cases]).cases
-    if any(was.passed and not case.passed for was, case in zip(search.results, cases, strict=True)):
+    cases = judge(search.exercise, [search.run(answer, record, observe) for record in search.exercise.cases]).cases
+    if any(before.passed and not case.passed for before, case in zip(search.results, cases, strict=True)):
         return None  # the change itself causes what would be reported as remaining
-    both = list(zip(search.exercise.cases, cases, strict=True))
-    little = evidence(both) < SURE  # many mistakes give, for example, only zeros
+    pairs = list(zip(search.exercise.cases, cases, strict=True))
+    little = evidence(pairs) < SURE  # many mistakes give, for example, only zeros
     if little and not heals:
         return None
-    left = match_listed(search.exercise, both)
-    if left is None and not little:
-        left = match_unlisted(search.exercise, both, single=True)
-    return left if left is not None and left.certain else None
+    mistake = match_listed(search.exercise, pairs)
+    if mistake is None and not little:
+        mistake = match_unlisted(search.exercise, pairs, single=True)
+    return mistake if mistake is not None and mistake.certain else None
 
 
 def _grouped(edits: Sequence[Edit], given: Collection[str]) -> Iterator[Change]:
@@ -323,8 +327,8 @@ def _grouped(edits: Sequence[Edit], given: Collection[str]) -> Iterator[Change]:
 
 def _local(edit: Edit, given: Collection[str]) -> bool:
     """Return whether the change replaces a name by a local variable. Done everywhere, that would drop the other variable."""
-    made = edit.change(edit.node)
-    return isinstance(made, ast.Name) and made.id not in given
+    replacement = edit.change(edit.node)
+    return isinstance(replacement, ast.Name) and replacement.id not in given
 
 
 def _kind(edit: Edit) -> object:
@@ -341,9 +345,9 @@ def _nameless(node: ast.AST) -> object:
     )
 
 
-def _apart(one: Change, two: Change) -> bool:
+def _apart(first: Change, second: Change) -> bool:
     """Return whether two changes are in separate places, neither inside the other."""
     return not any(
         {id(edit.node) for edit in inner} & {id(part) for edit in outer for part in ast.walk(edit.node)}
-        for outer, inner in ((one, two), (two, one))
+        for outer, inner in ((first, second), (second, first))
     )
