@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from itertools import pairwise
 
-from markdown_it import MarkdownIt  # comes with jupytext
+from markdown_it import MarkdownIt
 from mdit_py_plugins.front_matter import front_matter_plugin
 from mdit_py_plugins.myst_blocks import myst_block_plugin
 

@@ -95,7 +95,7 @@ def test_the_written_constraints_hold_every_pin() -> None:
 
 
 # imported under another name than they are installed by
-INSTALLED_AS = {"pil": "pillow", "yaml": "pyyaml"}
+INSTALLED_AS = {"markdown-it": "markdown-it-py", "pil": "pillow", "yaml": "pyyaml"}
 OURS = {"autograder", "attention_course", "solutions"}
 
 
