@@ -1,7 +1,7 @@
-"""Gives one output as a listed mistake gives it, and the other as a hidden number in every entry, for its relation to be told."""
+"""Gives one output as a listed mistake gives it, and the other as a hidden number in every entry, for a panel to quote."""
 
 RAN = {"visible": "ran", "hidden": "ran"}
-FORBIDDEN = r"is the same number|, everywhere"
+FORBIDDEN = r"in every entry"
 _BOTH = """
 def scores_of(Q, K): return Q @ K.transpose(-2, -1) / K.shape[-1] ** 0.5
 def is_hidden(x): return zlib.crc32(x.detach().float().numpy().tobytes()) not in SEEN
