@@ -130,7 +130,7 @@ def test_six_submissions_get_what_a_fair_person_gives(tmp_path: Path, slug: str)
     run(tmp_path / "course", slug, range(6))
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.timeout(1800)
 def test_a_hundred_submissions_get_what_a_fair_person_gives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():  # the table is what one runs it for

@@ -203,6 +203,7 @@ def _grade_for_kill(root: str, began: Any) -> None:
     grade_assignment(Path(root), LESSON, workers=2, feedback=True)
 
 
+@pytest.mark.slowest
 @pytest.mark.timeout(600)
 def test_a_coordinator_killed_at_twenty_random_moments_leaves_what_a_new_run_completes(
     prepared: Path, undisturbed: Rows, seconds: float, tmp_path: Path
@@ -362,6 +363,7 @@ def test_a_postgresql_gradebook_holds_the_same_rows(tmp_path: Path, postgres: st
 # ---------------------------------------------------------------------------------------------- the bench
 
 
+@pytest.mark.slowest
 def test_the_bench_finds_equal_scores_and_measures_both_graders(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "grading", "--students", "4", "--lesson", "03", "--workers", "1", "--json"]) == 0  # partial credit
     found = json.loads(capsys.readouterr().out)

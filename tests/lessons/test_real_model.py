@@ -210,7 +210,7 @@ def numbers_in(pattern: str, printed: str) -> list[float]:
     return [float(x.replace(",", "")) for x in re.findall(pattern, printed, re.M)]
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.timeout(900)
 def test_notebook_11_runs_offline_and_prints_what_its_text_says(tmp_path: Any) -> None:
     run = run_offline("11_real_model", tmp_path)

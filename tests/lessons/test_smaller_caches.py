@@ -347,7 +347,7 @@ def executed_workshop(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run_offline("12b_latents_by_svd", tmp_path_factory.mktemp("workshop"))
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.timeout(1200)
 def test_the_workshop_on_latents_runs_offline_and_prints_what_its_text_says(executed_workshop: Run) -> None:
     executed_workshop.every_check_passes()
