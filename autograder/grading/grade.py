@@ -20,7 +20,7 @@ from autograder.grading.gradebook import Gradebook, ensure_assignment, restore_r
 from autograder.grading.ledger import ClassReport, StudentRow
 from autograder.grading.marking.hidden_draws import HiddenDraws
 from autograder.grading.marking.mark_submission import CUT_BY_CLASS, CUT_BY_LOAD, Fixed, Marked
-from autograder.grading.marking.scheme import MarkScheme, make_hidden_draws, make_mark_scheme, read_release
+from autograder.grading.marking.scheme import MarkScheme, make_hidden_draws, make_mark_scheme, points_of_cells, read_release
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted_folders import Job
 from autograder.grading.workers import Workers
@@ -76,6 +76,8 @@ def grade_assignment(
         scheme = make_mark_scheme(root, assignment, limits)
         writer = Writer(root, scheme, book, feedback=feedback)
         old = {} if again else writer.known()
+        if book is not None:
+            book.set_points(points_of_cells(scheme))  # last: a query after this would lock the database
         rows = {name: old[name].row for name in names if name in old}
         points = scheme.hidden.points
         rows |= {name: submitted_folders.unnameable(name, points) for name in names if not submitted_folders.is_name(name)}

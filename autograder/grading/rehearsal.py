@@ -51,7 +51,7 @@ def problems(scheme: MarkScheme, sandbox: Sandbox, data: bytes, requires: tuple[
 
 
 def refuse(scheme: MarkScheme, problems: list[str]) -> None:
-    """Raise CourseError, for the instructor, if something was `problems`."""
+    """Raise CourseError, for the instructor, if there are `problems`."""
     if problems:
         raise CourseError(
             f"{scheme.assignment}: expected the lesson with its own answers to get full marks in the sandbox, but "

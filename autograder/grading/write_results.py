@@ -10,7 +10,7 @@ from autograder.grading import ledger
 from autograder.grading.gradebook import Gradebook
 from autograder.grading.ledger import ExerciseRow, StudentRow
 from autograder.grading.marking.mark_submission import Marked
-from autograder.grading.marking.scheme import MarkScheme, points_of_cells, read_release
+from autograder.grading.marking.scheme import MarkScheme, read_release
 from autograder.grading.read_in_child import READ_S
 from autograder.grading.reports.feedback import Pages
 from autograder.grading.submitted_folders import Job
@@ -33,10 +33,9 @@ class Writer:
             from nbgrader.preprocessors import LimitOutput
 
             self._limit = LimitOutput(parent=book.api)
-            book.set_points(points_of_cells(scheme))
 
     def known(self) -> dict[str, ledger.Entry]:
-        """Return the entries of the students who are graded already: their gradebook rows and files exist."""
+        """Return the entries of the students who are graded already. With a gradebook, their rows and files must exist too."""
         entries = {entry.row.student: entry for entry in ledger.entries(self.root, self._assignment)}
         if self.book is None:
             return entries

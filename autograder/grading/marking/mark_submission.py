@@ -154,9 +154,9 @@ class _Marking:
 
     def mark(self) -> Marked:
         """Return the marked submission. If it is cut short and not `final`, only what is fixed about it counts."""
-        tier = self.sandbox.label
         # a worker lost along the way (killed from outside, say) must not cost the learner anything
         for attempt in range(ATTEMPTS):
+            tier = self.sandbox.label  # starts a worker where none is left, before the learner's time runs
             self.lost, self.is_last = self.sandbox.lost, attempt == ATTEMPTS - 1
             self.ask()
             if self.sandbox.lost == self.lost or self.is_postponed:
@@ -330,7 +330,7 @@ class _Marking:
         for name, report in reports.items():
             stopped = name in self.answers and remarks.error_of(self.answers[name]).startswith("ModuleNotFoundError")
             if (stopped or name in fixed.lacking) and report.score < report.points:
-                self.notes.append(remarks.missing_module(name, self.sources.get(name, ""), self.imports))
+                self.notes.append(remarks.missing_module(name, self.sources.get(name, ""), Imports(self.files)))
         lesson = {cell.source for cell in self.scheme.released.cells if grade_id(cell) is None}
         self.flags += forbidden_names.flags(in_code, self.notebook, self.modules, lesson)
 
