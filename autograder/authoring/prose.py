@@ -17,8 +17,9 @@ from mdit_py_plugins.myst_blocks import myst_block_plugin
 SHORT = 6  # a sentence of at most this many words counts as short
 FEW = 60  # with fewer words, the measures say nothing
 
-MARKDOWN = MarkdownIt().enable("table").use(front_matter_plugin).use(myst_block_plugin)
-DISPLAYED = re.compile(r"\$\$.*?\$\$", re.DOTALL)  # a formula
+TEXT = MarkdownIt().enable("table")
+LESSON = MarkdownIt().enable("table").use(front_matter_plugin).use(myst_block_plugin)
+DISPLAYED = re.compile(r"^[ \t]*\$\$.*?\$\$[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)  # a formula on lines of its own
 _SOURCES = re.compile(r"(?:Sources|References)\b")
 _WORD = re.compile(r"[A-Za-z0-9][\w'’-]*")
 _COLON = re.compile(r":(?=\s|$)")
@@ -95,8 +96,8 @@ def _measure(paragraph: str) -> Measures:
 def paragraphs(text: str) -> Iterator[str]:
     """Yield the paragraphs and list items in the prose of a Markdown `text`, each on one line."""
     in_sources = False
-    for opening, token in pairwise(MARKDOWN.parse(DISPLAYED.sub("", text))):  # a displayed formula does not end its sentence
+    for opening, token in pairwise(LESSON.parse(DISPLAYED.sub("", text))):  # a displayed formula does not end its sentence
         if opening.type == "heading_open":
             in_sources = bool(_SOURCES.match(token.content))
-        elif opening.type == "paragraph_open" and not in_sources and not token.content.startswith(("![", "|")):
+        elif opening.type == "paragraph_open" and not in_sources and not token.content.startswith(("![", "|", ":::")):
             yield token.content.replace("\n", " ")

@@ -69,9 +69,9 @@ def lines(lesson: Lesson, only: str | None = None) -> list[str]:
 
 def _parts(text: str) -> Iterator[Part]:
     """Yield the cells of MyST notebook text with their first lines, without the front matter."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     first, answer = 0, ""
-    for token in prose.MARKDOWN.parse(text):
+    for token in prose.LESSON.parse(text):
         start, end = token.map or (0, 0)
         if token.type == "front_matter":
             first = end
@@ -81,7 +81,7 @@ def _parts(text: str) -> Iterator[Part]:
         elif token.type == "fence" and not token.level and token.info.startswith("{code-cell}"):
             yield Part("text", first + 1, "\n".join(lines[first:start]), answer)
             first, answer = end, ""
-            code = token.content.splitlines()
+            code = token.content.removesuffix("\n").split("\n")
             options = list(takewhile(lambda line: line.startswith(":"), code))
             at = start + 2 + len(options)
             yield Part("code", at, "\n".join(code[len(options) :]), _answer(" ".join(options)))
@@ -138,7 +138,7 @@ def _exercises(lesson: Lesson, parts: list[Part]) -> Iterator[Miss]:
 
 def _sentences(part: Part) -> Iterator[Miss]:
     text = prose.DISPLAYED.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), part.source)
-    for opening, token in pairwise(prose.MARKDOWN.parse(text)):
+    for opening, token in pairwise(prose.TEXT.parse(text)):
         if opening.type != "paragraph_open" or token.content.startswith("|"):  # a row of a table
             continue
         plain = _FORMULA.sub(lambda m: "X" + "\n" * m[0].count("\n"), token.content)
@@ -152,8 +152,8 @@ def _sentences(part: Part) -> Iterator[Miss]:
 
 
 def _claims(part: Part) -> Iterator[Miss]:
-    end, lines = 0, part.source.splitlines()
-    for token in prose.MARKDOWN.parse(part.source):
+    end, lines = 0, part.source.split("\n")
+    for token in prose.TEXT.parse(part.source):
         start, stop = token.map or (0, 0)
         if token.type not in ("paragraph_open", "blockquote_open") or start < end:  # a paragraph inside a quotation
             continue

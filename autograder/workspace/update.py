@@ -244,7 +244,7 @@ def reset(folder: Path, lesson: str, exercise: str | None) -> Path:
         return kept
     released, mine = workspace.load(base), workspace.load(target)
     answers = [str(grade_id(cell)) if is_answer(cell) else "" for cell in released.cells]
-    if exercise not in answers:
+    if not exercise or exercise not in answers:
         raise CourseError(f"{lesson}: expected an answer cell `{exercise}` in the release, found none. Reset the whole lesson.")
     where, names = answers.index(exercise), [grade_id(cell) for cell in mine.cells]
     if exercise in names:

@@ -9,7 +9,7 @@ import pytest
 
 from autograder import Exercise, Prediction
 from autograder.authoring.course import Lesson, lessons
-from autograder.authoring.prose import measure
+from autograder.authoring.prose import measure, paragraphs
 from autograder.authoring.style import findings
 from autograder.authoring.workload import STOP, announce, minutes
 from tests.judging.test_compare import _exercise
@@ -186,3 +186,22 @@ def test_measures_of_prose_leave_out_what_is_no_prose() -> None:
     found = measure(f"{text}\n$$\na: (b)\n$$\n\n- An item (short).\n\n## Sources\n\n- Vaswani (2017): a paper.\n")
     assert (found.sentences, found.short, found.colons, found.brackets, found.bracketed_sentences) == (3, 3, 1, 3, 1)
     assert found.words == 10
+
+
+def test_dollars_in_code_hide_no_prose() -> None:
+    text = "```\necho $$\n```\n\nMiddle words.\n\n```\nkill $$\n```\n\nAfter `a $$ b` words.\n"
+    assert list(paragraphs(text)) == ["Middle words.", "After `a $$ b` words."]
+
+
+def test_a_displayed_formula_does_not_end_its_sentence() -> None:
+    assert list(paragraphs("We get\n$$\nx = y\n$$\nwhere y is the sum.\n")) == ["We get where y is the sum."]
+
+
+def test_a_rule_at_the_start_of_a_part_is_no_front_matter(tmp_path: Path) -> None:
+    long = " ".join(["word"] * 50) + "."
+    assert _found(tmp_path, f"\n+++\n---\n\n{long}\n\n---\n") == [(5, "sentence")]
+
+
+def test_a_form_feed_moves_no_cell(tmp_path: Path) -> None:
+    body = f"\nSome words.\x0c\n\n### Exercise 07.1: Weigh\n\nWrite it.\n{ANSWER}"
+    assert _found(tmp_path, body) == []
