@@ -5,6 +5,6 @@ In: an exercise's record and the judged cases. Out: a `Diagnosis`, a `Report`, H
 `attempt` takes an answer to its verdict in one step. `diagnose` finds the explanation, and each of these modules proposes one:
 `from_checks` (what the checks themselves prove), `known_mistakes` (listed mistakes and mutants), `by_output` (a mistake for
 each output), `python_errors` (exceptions), `result_structure` (a list for an array), `single_numbers` and `repair` (changes of
-the learner's own code). If none has an explanation, `facts` says how the result differs. All return facts (`finding`). `explain`
+the learner's own code). If none explains why values differ, `facts` says how they differ. All return facts (`finding`). `explain`
 makes a `Report` of these facts, `phrase` turns it into the words of `sentences`, and `panel` draws it.
 """

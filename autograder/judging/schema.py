@@ -27,7 +27,7 @@ class ProbeFields(msgspec.Struct, kw_only=True):
 
 
 class ObservationFields(msgspec.Struct, kw_only=True):
-    """What every stored or sent observation has. Gradients and failures differ, because a failure's message is never sent."""
+    """What every stored or sent observation has. Gradients and failures are stored otherwise than sent."""
 
     mutated: Names
     value: Any = None

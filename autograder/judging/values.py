@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 # of what is stored in a pack or sent to the sandbox
 MAX_ARRAYS = 4096
-MAX_BYTES = 64 * 1024 * 1024  # of all arrays together
+MAX_BYTES = 64 * 1024 * 1024  # of all arrays together, in a pack with the manifest and the arrays' headers
 MAX_DIMS = 16
 MAX_DEPTH = 8
 MAX_ITEMS = 10_000

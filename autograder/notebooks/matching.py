@@ -1,8 +1,8 @@
 """Match submitted cells with those of the release, even if they lost their names, moved or were merged.
 
 In: the released notebook and the submitted cells. Out: the same cells as a fair person would read them, named by grade_id for
-`rebuild_submission.rebuild`, and notes for student and instructor. A cell is matched by the first of these that works: grade_id, cell id,
-the released text itself, `check("name")`, the names that it defines; for text, its place beside an unanswered question.
+`rebuild_submission.rebuild`, and notes for student and instructor. A cell is matched by the first of these that works: grade_id,
+cell id, the released text itself, `check("name")`, the names that it defines; for text, its place beside an unanswered question.
 No match can earn more than the same code in the right cell, because grading is decided elsewhere.
 """
 

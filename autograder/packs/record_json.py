@@ -123,7 +123,7 @@ def from_json(item: dict[str, Any], arrays: list[Array]) -> AnyRecord:
         named = [] if table is None else list(zip(programs, np.ascontiguousarray(_array_at(arrays, table[1]).T), strict=True))
         pairs, near = ({name: row for name, row in part if not np.isnan(row[0])} for part in (named[:paired], named[paired:]))
         record = CaseRecord(case["name"], probe, case["edge"], expected, mistakes, pairs, near)
-        if "trail" in case:
+        if case.get("trail") is not None:
             record.trail = _array_at(arrays, case["trail"])
         cases.append(record)
     return ExerciseRecord(

@@ -75,10 +75,7 @@ class PropertyEntry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ExerciseEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """An exercise, or a prediction, which has choices and no cases.
-
-    The first packs of format 3 lack some of the fields that have a default.
-    """
+    """An exercise, or a prediction, which has choices and no cases."""
 
     id: Name
     title: Text

@@ -80,6 +80,7 @@ DAMAGES = {
     "a tree beyond the arrays": (_set("cases", 0, "inputs", to=[{"l": []}, 4000, 1]), r"a tree within \d+ arrays, got 4000 \+ 1"),
     "too deep a tree": (_set("cases", 0, "inputs", to=_deep(9)), r"expected a tree spec of one tag, at most 8 deep"),
     "a tree far too deep": (_set("cases", 0, "inputs", to=_deep(400)), r"expected a tree spec of one tag, at most 8 deep"),
+    "one row of fingerprints instead of a table": (_set("cases", 0, "composed", to=[{"a": 0}, 0, 1]), ""),
     "no inputs": (_set("cases", 0, "inputs", to=None), r"Expected `array`, got `null` - at `.*\.cases\[0\]\.inputs`"),
 }
 
@@ -125,8 +126,15 @@ def test_a_file_that_is_no_pack_is_refused(tmp_path: Path) -> None:
     other = io.BytesIO()
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("a.txt", "no manifest")
+    array = io.BytesIO()
+    np.save(array, np.zeros(3))
+    bare = io.BytesIO()
+    with zipfile.ZipFile(bare, "w") as archive:
+        archive.writestr("manifest", "{}")
     contents = {
         "empty": b"",
+        "an array": array.getvalue(),
+        "a manifest that is no array": bare.getvalue(),
         "text": b"<!DOCTYPE html>",
         "cut": whole[:middle],
         "changed": whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :],
@@ -186,3 +194,24 @@ def test_a_pack_of_format_3_from_before_some_of_its_fields_loads(tmp_path: Path)
             exercise.pop(name, None)
     found = pack_file.load(_write(tmp_path / "a.probes.npz", manifest, members))
     assert {record.difficulty for record in found.exercises.values()} == {2}
+
+
+@pytest.mark.parametrize("back", range(1, 121))
+def test_a_byte_that_changed_in_the_directory_is_damage(tmp_path: Path, back: int) -> None:
+    content = bytearray(PACK.read_bytes())
+    content[-back] ^= 1 << back % 8
+    path = tmp_path / "a.probes.npz"
+    path.write_bytes(content)
+    try:
+        loaded = pack_file.load(path)
+    except ValueError as error:
+        assert str(error).startswith(f"{path}: expected pack format 3, got a damaged file: ")
+    else:  # a byte that nobody reads, of a date for example
+        assert loaded.digest == pack_file.load(PACK).digest
+
+
+def test_a_trail_that_is_null_is_none(tmp_path: Path) -> None:
+    manifest, members = _members()
+    manifest["exercises"][0]["cases"][0]["trail"] = None
+    pack = pack_file.load(_write(tmp_path / "a.probes.npz", manifest, members))
+    assert pack.in_code[manifest["exercises"][0]["id"]].cases[0].trail.size == 0
