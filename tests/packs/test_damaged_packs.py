@@ -56,6 +56,13 @@ def _set(*steps: str | int, to: Any) -> Callable[[Exercise], None]:
     return change
 
 
+def _digest_or_error(path: Path) -> str:
+    try:
+        return pack_file.load(path).digest
+    except ValueError as error:
+        return str(error)
+
+
 DAMAGES = {
     "a wrong type": (_set("pairs", to="many"), r"Expected `int`, got `str` - at `\$\.exercises\[0\]\.pairs`"),
     "an unknown field": (_set("colour", to="red"), r"unknown field `colour` - at `\$\.exercises\[0\]`"),
@@ -202,12 +209,8 @@ def test_a_byte_that_changed_in_the_directory_is_damage(tmp_path: Path, back: in
     content[-back] ^= 1 << back % 8
     path = tmp_path / "a.probes.npz"
     path.write_bytes(content)
-    try:
-        loaded = pack_file.load(path)
-    except ValueError as error:
-        assert str(error).startswith(f"{path}: expected pack format 3, got a damaged file: ")
-    else:  # a byte that nobody reads, of a date for example
-        assert loaded.digest == pack_file.load(PACK).digest
+    outcome = _digest_or_error(path)  # a date, say, may change without harm
+    assert outcome.startswith(f"{path}: expected pack format 3, got a damaged file: ") or outcome == _digest_or_error(PACK)
 
 
 def test_a_trail_that_is_null_is_none(tmp_path: Path) -> None:
