@@ -1,6 +1,6 @@
 """Small edits of calls, attributes and statements: `min` for `max`, a step left out, the results in another order.
 
-In: a node of a program's tree. Out: `Slip`s: how rare it is, the change, the fact that says it.
+In: a node of a program's tree. Out: `Slip`s, each of which says how rare it is, what it changes, and how to say it.
 """
 
 import ast
@@ -28,7 +28,7 @@ def called(node: ast.Call) -> str:
 
 
 def of_call(node: ast.Call, operators: Operators = NONE) -> Iterator[Slip]:
-    """What can go wrong with a call: what the course's `operators` know, then its function, its arguments, its being there."""
+    """Yield the slips that are possible in a call: those of the course's `operators` first, then the engine's own."""
     name = called(node)
     of_course = [operator for operator in operators.calls if operator.applies_to(name)]
     omitted = any(operator.omits for operator in of_course)
@@ -38,7 +38,7 @@ def of_call(node: ast.Call, operators: Operators = NONE) -> Iterator[Slip]:
 
 
 def is_of_module(node: ast.Call) -> bool:
-    """Return whether a function of a module such as `np` is called, and not a method."""
+    """Return whether the call is of a function in a module such as `np`, and not of a method."""
     return isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value).split(".")[0] in _MODULES
 
 
@@ -84,7 +84,7 @@ def _where(node: ast.Call) -> Iterator[Slip]:
 
 
 def _keywords(node: ast.Call) -> Iterator[Slip]:
-    """Another axis, or an option left out."""
+    """Yield the slips in keyword arguments: another axis, or an option left out."""
     for number, keyword in enumerate(node.keywords):
         if keyword.arg in ("axis", "dim"):
             yield from _other_axis(node, number, keyword)
@@ -125,7 +125,7 @@ def _divisor(node: ast.Call) -> Iterator[Slip]:
 
 
 def _similar_function(node: ast.Call) -> Iterator[Slip]:
-    """A function that does the like: another norm, another bend."""
+    """Yield the slips of using a similar function: a sigmoid instead of tanh, or another norm."""
     name, of_a_module = called(node), is_of_module(node)
 
     def of(n: Any) -> Any:
@@ -155,7 +155,7 @@ def _similar_function(node: ast.Call) -> Iterator[Slip]:
 
 
 def _triangle(node: ast.Call) -> Iterator[Slip]:
-    """No triangle, or one that is a step larger or smaller, or that begins at the first column."""
+    """Yield the slips in `tril` and `triu`: no triangle, or its diagonal one off, at the first column or with the other sign."""
     method = isinstance(node.func, ast.Attribute) and not is_of_module(node)
     if method or node.args:
         yield -1, lambda n: n.func.value if method else n.args[0], fact("slip.call.triangle", name=called(node))
@@ -185,7 +185,7 @@ def _reshaped(node: ast.Call) -> ast.Call:
 
 
 def _of_a_list(node: ast.Call) -> bool:
-    """Return whether the call makes an array of pieces. Without it a list would be returned, which is reported as such."""
+    """Return whether the call makes an array of pieces. Without it there would be a list, which is reported as such."""
     return isinstance(node.args[0], ast.List | ast.ListComp | ast.GeneratorExp)
 
 
@@ -210,12 +210,12 @@ def root(node: ast.expr) -> ast.BinOp:
     return ast.BinOp(node, ast.Pow(), ast.Constant(0.5))
 
 
-_OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # with another argument, but a function of the first
+_OF_ONE = ("softmax", "maximum", "minimum", "clip", "clamp")  # take further arguments, but return a changed first argument
 _NEEDED = ("range", "len", "enumerate", "zip", "list", "tuple")
 _MODULES = ("np", "torch", "math", "F", "numpy", "nn")
 _OPTIONS = ("keepdims", "keepdim", "dtype", "device", "ddof", "correction", "unbiased", "diagonal", "offset")
 _OMISSION = CallOperator(_omission)
-_OF_CALLS = (  # of the slips with one rank, the first are the first to be tried
+_OF_CALLS = (  # among slips of the same rank, those of earlier operators are tried first
     CallOperator(_other_function, tuple(_RENAMED)),
     CallOperator(_similar_function, ("tanh", "sum", "norm")),
     CallOperator(_triangle, ("tril", "triu")),
@@ -230,7 +230,7 @@ _OF_CALLS = (  # of the slips with one rank, the first are the first to be tried
 
 
 def of_statement(node: ast.stmt) -> Iterator[Slip]:
-    """A step left out, a branch always or never taken, results in another order."""
+    """Yield the slips in a statement: a step left out, a branch always or never taken, results in another order."""
     if isinstance(node, ast.AugAssign):
         target = quote(node.target)
         yield 1, lambda n: ast.Pass(), fact("slip.step.left_out", code=quote(node))
@@ -273,7 +273,7 @@ def _exchanged(results: ast.Tuple, at: int, other: int) -> ast.Tuple:
 
 
 def of_attribute(node: ast.Attribute, inside: dict[int, ast.AST]) -> Iterator[Slip]:
-    """A transpose left out, an infinity that is 0."""
+    """Yield the slips in an attribute: a transpose left out, or 0 instead of infinity."""
     if node.attr in ("T", "mT", "real"):
         yield 0, lambda n: n.value, fact("slip.transpose", code=quote(node.value))
     if node.attr == "inf" and not isinstance(inside.get(id(node)), ast.UnaryOp):

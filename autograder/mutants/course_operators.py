@@ -1,10 +1,10 @@
-"""The operators that a course adds to the engine's: slips that only somebody who knows its subject would think of.
+"""Load the operators that a course adds to the engine's own, for slips that only somebody who knows its subject would think of.
 
-In: the name of the course's module (`operators` in course.toml), which lies in a package that lessons are given, so that a
-learner's machine has it too. Out: its `OPERATORS`. A pack holds the name, as it holds the name of a behaviour.
+In: the name of the course's module (`operators` in course.toml). The module is in a package that is given to lessons, so a
+learner's machine has it too. Out: its `OPERATORS`. A pack stores the module's name, just as it stores the name of a behaviour.
 
-A fact that such an operator yields has the key "package.module:name", and its sentence is `sentences[name]` of that module. A
-key without a module has its sentence in the engine's own catalogue.
+A fact that such an operator yields has the key "package.module:name", and its sentence is `sentences[name]` in the operators of
+that module. If the key names no module, the sentence is in the engine's own catalogue.
 """
 
 import ast
@@ -18,19 +18,19 @@ from autograder.judging.exercise import After, Before
 from autograder.judging.fact import Fact
 from autograder.mutants.source import Slip
 
-NAME = "OPERATORS"  # of a course's module, what holds them
+NAME = "OPERATORS"  # the variable in a course's module that holds its operators
 
 
 class OperatorsError(ValueError):
-    """A course's operators are not to be had: its package is missing, or the name in course.toml is wrong."""
+    """A course's operators cannot be loaded: its package is missing, or the name in course.toml is wrong."""
 
 
 @dataclass(frozen=True)
 class CallOperator:
-    """Slips in a call: `slips` yields them for a call of one of the functions `names`, or of any function if there are none.
+    """Slips in a call: `slips` yields them for a call of one of the functions `names`, or of any function if `names` is empty.
 
-    `omits` says that one of the slips leaves the call out, so that no other operator has to. `repairs` says whether a learner
-    may have done the opposite: only then is a change tried as a repair of their code.
+    `omits` says that one of the slips leaves the call out, so the engine's operator for that is skipped. `repairs` says whether
+    a learner may have made the opposite slip; only then are the changes also tried as repairs of the learner's code.
     """
 
     slips: Callable[[ast.Call], Iterator[Slip]]
@@ -39,15 +39,15 @@ class CallOperator:
     repairs: bool = True
 
     def applies_to(self, name: str) -> bool:
-        """Return whether it has slips for calls of the function `name`."""
+        """Return whether the operator has slips for calls of the function `name`."""
         return not self.names or name in self.names
 
 
 @dataclass(frozen=True)
 class StepSlip:
-    """One step more than a right answer takes; `what` completes "You …".
+    """A step before or after a right computation that does not belong there; `what` completes "You …".
 
-    Of two with one `undone` one may undo the other, or say the same in another way: they are no two slips.
+    Two steps with the same `undone` are never combined, because one may undo the other or repeat it in other words.
     """
 
     step: After | Before
@@ -63,8 +63,8 @@ InputOperator = Callable[[Mapping[str, Any]], Iterator[StepSlip]]
 class Operators:
     """What a course adds: operators for calls and for inputs, and the sentences of the facts that they yield.
 
-    A sentence completes "You …" and has `{gaps}` for the values of its fact. One under a name with `.brief` behind it is said
-    where a second slip is told beside it.
+    A sentence completes "You …" and has `{gaps}` for the values of its fact. A sentence whose name ends in `.brief` is used if
+    a second slip is reported beside it.
     """
 
     calls: tuple[CallOperator, ...] = ()
@@ -73,7 +73,7 @@ class Operators:
 
     @property
     def for_repair(self) -> "Operators":
-        """Return those that are tried as repairs of a learner's code."""
+        """Return only the operators whose changes are tried as repairs of a learner's code."""
         return Operators(tuple(operator for operator in self.calls if operator.repairs), (), self.sentences)
 
 
@@ -82,7 +82,7 @@ NONE = Operators()
 
 @functools.cache
 def load(module: str) -> Operators:
-    """Return the operators of the course's `module`; none for "". Raises OperatorsError where there are none."""
+    """Return the operators of the course's `module`, or `NONE` for "". Raises OperatorsError if they cannot be loaded."""
     if not module:
         return NONE
     try:
@@ -98,7 +98,7 @@ def load(module: str) -> Operators:
 
 
 def installed(module: str) -> Operators:
-    """Return the operators of `module` as far as this machine has them: none where the package is missing."""
+    """Return the operators of `module`, or `NONE` if this machine cannot load them, for example without the course's package."""
     try:
         return load(module)
     except OperatorsError:

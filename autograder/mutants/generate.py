@@ -1,12 +1,13 @@
-"""Programs that are one or two small slips from a right one, and what they do: so that a slip is named that nobody listed.
+"""Make programs that are one or two small slips from a right one and record what they do, so that unlisted slips get a name.
 
 In: an exercise, and its cases with what is expected and what the listed mistakes do. Out: fingerprints for each case, by the
 slips that were made. A slip is a small edit of the text of the reference, of another right answer or of a listed mistake
-(`operators`), or one of any result or input (`result_and_input_operators`); a course may add its own (`course_operators`). Of
-programs that do the same the commonest slip is kept, and a slip that does what a listed mistake does is that mistake.
+(`operators`), or a change of any result or input (`result_and_input_operators`); a course may add its own (`course_operators`).
+If several programs do the same, only the one with the commonest slip is kept. A program that does what a listed mistake does
+counts as that mistake.
 
-How many programs are tried is counted, never timed: what is found depends on the exercise alone, not on the machine. An
-exercise whose reference is slow declares a smaller share of them (`Exercise.search`).
+The search is limited by a number of programs and never by time, so what it finds depends on the exercise alone and not on the
+machine. An exercise whose reference is slow asks for a smaller share of these programs (`Exercise.search`).
 """
 
 import contextlib
@@ -37,7 +38,7 @@ from autograder.mutants.result_and_input_operators import slips
 from autograder.mutants.source import Edit, Source, source_of
 
 OF_VARIANTS = 3  # rarer slips are tried in the reference alone
-LISTED = -1.0  # a listed mistake is commoner than any other slip
+LISTED = -1.0  # the rank of a listed mistake, which counts as commoner than other slips
 ASKED_ALONE, ASKED_TWICE = 900, 1600  # programs that are run, with one slip and with two
 KEPT_ALONE, KEPT_TWICE = 240, 330
 SAME = Tolerance(1e-7, 1e-9)
@@ -47,7 +48,7 @@ Answer = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Start:
-    """A program whose text can be edited; `wrap` makes the answer of it, `listed` is the mistake that it already makes."""
+    """A program whose text can be edited. `wrap` turns it into an answer, and `listed` is the mistake that it already makes."""
 
     source: Source
     wrap: Callable[[Any], Answer]
@@ -56,9 +57,9 @@ class Start:
 
 @dataclass(frozen=True)
 class Try:
-    """A slip to be tried: an edit of the text of `start`, a step anywhere, or what the start does already.
+    """A slip to try: an `edit` of the text of `start`, a `step` that fits any program, or the mistake that `start` already makes.
 
-    `listed` is the listed mistake that it is, if it is one.
+    `listed` is the id of the listed mistake that the slip amounts to, if any.
     """
 
     rank: float
@@ -72,11 +73,11 @@ class Try:
 
 @dataclass
 class _Found:
-    """The programs found so far: the table of their fingerprints has a row of `LENGTH` numbers for each case."""
+    """The programs found so far. The table of a program's fingerprints has a row of `LENGTH` numbers for each case."""
 
     cases: Sequence[CaseRecord]
     exercise: Exercise
-    watched: bool = False  # where a program might not end
+    watched: bool = False  # whether an edited program might not end
     buckets: dict[bytes, tuple[list[Array], list[str]]] = field(default_factory=dict)
     kept: dict[str, list[Array | None]] = field(default_factory=dict)
 
@@ -84,7 +85,7 @@ class _Found:
         """Return the program's fingerprint in each case, or None if it cannot be built or fails in the first case."""
         try:
             answer = make()
-        except Exception:  # an edited text may be no program at all
+        except Exception:  # an edited text may not be a valid program
             return None
         watch = observe_bounded if self.watched else bare
         rows: list[Array | None] = []
@@ -99,7 +100,7 @@ class _Found:
         return rows
 
     def register(self, rows: Sequence[Array | None], name: str) -> str | None:
-        """Return the name of an earlier equal program ("" for the right one), or add this one as `name` and return None."""
+        """Return the name of an earlier program that does the same ("" for the right one), or add this one and return None."""
         table = np.stack([np.full(LENGTH, np.nan, np.float32) if row is None else row for row in rows])
         key = np.nan_to_num(table[:, 0], nan=-1).tobytes()
         others, names = self.buckets.setdefault(key, ([], []))
@@ -125,7 +126,7 @@ def _quietly() -> Iterator[None]:
 def find(
     exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators
 ) -> tuple[dict[str, list[Array | None]], tuple[NearSlip, ...]]:
-    """Return the fingerprints of each kept program, keyed by its joined slip ids (one entry per case), and the slips."""
+    """Return the fingerprints of each kept program (one per case), keyed by the joined ids of its slips, and the slips."""
     inputs = frozenset(cases[0].probe.inputs.items())
     starts = [start for start in _starts(exercise, inputs) if _is_built(start)]
     programs = _Found(cases, exercise, watched=any(start.source.loops for start in starts))
@@ -139,7 +140,7 @@ def find(
         for edit in edits(start.source, operators)
         if start is right[0] or edit.rank <= OF_VARIANTS
     ]
-    alone: list[Try] = []  # the listed mistakes among them too: an edit of a right program can be joined to others
+    alone: list[Try] = []  # includes edits that amount to a listed mistake, because they can be combined with other edits
     listed, joined = {mistake.id for mistake in exercise.misconceptions}, set[tuple[str, int]]()
     for each in sorted([*candidates, *anywhere], key=attrgetter("rank"))[: int(ASKED_ALONE * exercise.search)]:
         rows = programs.look(functools.partial(_program, exercise, each))
@@ -164,7 +165,7 @@ def find(
 
 
 def _is_built(start: Start) -> bool:
-    """Return whether the program can be built without its surroundings."""
+    """Return whether the program can be built outside the place where it was defined."""
     try:
         start.wrap(start.source.build([]))
     except Exception:
@@ -177,7 +178,7 @@ def _id(slip: Try, ids: dict[Fact | None, str]) -> str:
 
 
 def _add_known(programs: _Found, cases: Sequence[CaseRecord]) -> None:
-    """Register the right answer, the listed mistakes and their pairs, so that no equal program is kept."""
+    """Register the right answer, the listed mistakes and their pairs, so that no program that does the same is kept."""
     listed = dict.fromkeys(name for record in cases for name in record.mistakes)
     pairs = dict.fromkeys(name for record in cases for name in record.pairs)
     programs.register([fingerprint(record.expected) for record in cases], "")
@@ -220,7 +221,7 @@ def _starts_of(
 
 
 def _steps(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators) -> list[StepSlip]:
-    """Return the slips for any inputs like those of all cases, and for any result like that of the first."""
+    """Return the slips that are possible with the inputs of the cases and with a result like the first case's."""
     inputs: dict[str, Any] = {}
     for record in cases:
         given = decode(record.probe.inputs, dtype="float64")
@@ -232,7 +233,7 @@ def _steps(exercise: Exercise, cases: Sequence[CaseRecord], operators: Operators
 
 
 def _program(exercise: Exercise, *slips: Try) -> Answer:
-    """Return the program that makes all of `slips`, which share a start if they have one."""
+    """Return the program that makes all of `slips`. Those that have a start must have the same one."""
     start = next((slip.start for slip in slips if slip.start is not None), None)
     changes = [slip.edit for slip in slips if slip.edit is not None]
     answer: Answer = exercise.reference if start is None else start.wrap(start.source.build(changes))
@@ -244,19 +245,19 @@ def _program(exercise: Exercise, *slips: Try) -> Answer:
 def _twice(
     starts: Sequence[Start], anywhere: Sequence[Try], alone: Sequence[Try], operators: Operators
 ) -> Iterator[tuple[Try, Try]]:
-    """Yield two slips at once, the commonest first: a listed mistake and a slip, or two slips."""
+    """Yield pairs of slips, the commonest first: a listed mistake and a slip, or two slips."""
     slips: list[tuple[float, Try, Try]] = []
     edited = [(start, edits(start.source, operators)) for start in starts]
     of_right = {edit.what for start, own in edited if start.listed is None for edit in own}
     for start, own in edited:
         if start.listed is not None:
             mistake = Try(LISTED, None, start, listed=start.listed)
-            beside = [edit for edit in own if edit.what in of_right]  # not a change of the mistake itself
+            beside = [edit for edit in own if edit.what in of_right]  # leaves out edits of the mistake itself
             slips += [(edit.rank + 0.5, mistake, Try(edit.rank, edit.what, start, edit)) for edit in beside]
             slips += [(slip.rank + 0.5, mistake, slip) for slip in anywhere]
     for first, second in itertools.combinations(alone, 2):
         if first.undone and first.undone == second.undone:
-            continue  # a square and a root, say
+            continue  # for example, a square and a root
         apart = first.start is not None and second.start is not None and first.start is not second.start
         if not apart and not (first.edit is not None and second.edit is not None and first.edit.node is second.edit.node):
             slips.append((first.rank + second.rank + 1.0, first, second))

@@ -1,7 +1,7 @@
 """Run a program that may never end, and stop it after a number of lines, so that the outcome is the same on every machine.
 
-In: a program and a probe. Out: an `Observation`, which is a failure where the program was stopped. Only lines of the course's
-own code count. The clock is the last resort: a program that it has to stop is an error of the build, never a missing row.
+In: a program and a probe. Out: an `Observation`, which is a failure if the program was stopped. Only lines of the course's own
+code count. The clock is the last resort: if it has to stop a program, the build fails, because a pack must not depend on speed.
 """
 
 import ctypes
@@ -17,19 +17,19 @@ from autograder.judging.observation import Observation, Probe
 
 MOST_LINES = 50_000  # the slowest right program of the course that has a loop runs a few thousand
 LONGEST = 600.0  # seconds
-_LIBRARIES = (sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]), "<frozen")  # with the engine itself
+_LIBRARIES = (sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]), "<frozen")  # the engine counts as a library
 
 
 class UnboundedError(RuntimeError):
-    """A program ran for minutes without running many lines: its pack would depend on the speed of the machine."""
+    """A program ran for minutes without reaching the line limit, so its pack would depend on the speed of the machine."""
 
 
 class _TooManyLinesError(BaseException):
-    """Stops a program. No `except Exception` of its own catches it."""
+    """Stops a program. No `except Exception` in the program catches it."""
 
 
 def observe_bounded(answer: Any, probe: Probe, *, dtype: str | None = None) -> Observation:
-    """`bare`, stopped after `MOST_LINES` lines. Raises UnboundedError where the program does not end for another reason."""
+    """Observe the answer with `bare`, and stop it after `MOST_LINES` lines. Raises UnboundedError if it runs for `LONGEST` s."""
     result: list[Observation] = []
 
     def run() -> None:
@@ -39,7 +39,7 @@ def observe_bounded(answer: Any, probe: Probe, *, dtype: str | None = None) -> O
         finally:
             sys.settrace(None)
 
-    thread = threading.Thread(target=run, daemon=True)  # a trace function is a thread's own
+    thread = threading.Thread(target=run, daemon=True)  # a trace function applies only to its own thread
     thread.start()
     thread.join(LONGEST)
     if not result:
@@ -53,7 +53,7 @@ def observe_bounded(answer: Any, probe: Probe, *, dtype: str | None = None) -> O
 
 
 def _counter() -> Any:
-    """A trace function that counts the lines of the course's own code and raises after `MOST_LINES`."""
+    """Return a trace function that counts the lines of the course's own code and raises after `MOST_LINES`."""
     left = MOST_LINES
 
     def count(frame: FrameType, event: str, _: Any) -> Any:

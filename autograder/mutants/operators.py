@@ -1,7 +1,7 @@
-"""Small edits of a program's text, each with a fact: a sign lost, a factor left out, another axis, a name for another.
+"""Make small edits of a program's text, each with a fact: a lost sign, a factor left out, another axis, one name for another.
 
-In: a `Source`. Out: its `Edit`s, the most common first. Here are those of operators, comparisons, numbers and names;
-`call_operators` has those of calls, attributes and statements.
+In: a `Source`. Out: its `Edit`s, the most common first. This module edits operators, comparisons, numbers and names;
+`call_operators` edits calls, attributes and statements.
 """
 
 import ast
@@ -18,7 +18,10 @@ from autograder.mutants.source import Edit, Slip, Source, parents, placed, plain
 
 
 def edits(source: Source, operators: Operators = NONE) -> list[Edit]:
-    """Every small edit, those of the course's `operators` too: the most common first, the program itself before its helpers."""
+    """Return every small edit, the most common first, including those of the course's `operators`.
+
+    An edit of a helper counts as two ranks rarer than the same edit of the program itself.
+    """
     of_trees = [(own != source.name, edit) for own, tree in source.trees.items() for edit in _edits(own, tree, operators)]
     often = Counter(edit.what for _, edit in of_trees)
     of_trees = [(other, _where(edit) if often[edit.what] > 1 else edit) for other, edit in of_trees]
@@ -26,10 +29,10 @@ def edits(source: Source, operators: Operators = NONE) -> list[Edit]:
 
 
 def _where(edit: Edit) -> Edit:
-    """Return the edit with its place: the same can be done in another one."""
+    """Return the edit with its place added to the fact, because the same edit is possible in another place."""
     if edit.what is None or (edit.what.key == "slip.place" and plain_slip(edit.what).key == "slip.left_out"):
         return edit
-    again = edit.what.key == "slip.place"  # the code around it is said already
+    again = edit.what.key == "slip.place"  # the fact already quotes the code around it
     return replace(edit, what=fact("slip.place.again" if again else "slip.place", what=edit.what, code=quote(edit.node)))
 
 
@@ -187,7 +190,7 @@ def _of_constant(node: ast.Constant, inside: dict[int, ast.AST]) -> Iterator[Sli
 
 
 def _within(what: Fact, around: ast.AST | None) -> Fact:
-    """Return the fact with the expression around it, where it is one."""
+    """Return the fact with the code `around` it, if that is an expression."""
     return placed(what, around) if isinstance(around, ast.expr) else what
 
 

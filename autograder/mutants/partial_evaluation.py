@@ -1,6 +1,6 @@
-"""A recipe's text with its settings at their values: what a learner writes has no settings, and no name may quote them.
+"""Replace the settings in a recipe's text by their values, because learners' code has no settings, so no slip may quote one.
 
-In: the tree of a recipe and the settings that are made. Out: the tree without what only a setting decides.
+In: the tree of a recipe and the values of its settings. Out: the tree without settings and without the branches they rule out.
 """
 
 import ast
@@ -13,7 +13,10 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 def settled(tree: Any, settings: Mapping[str, Any], inputs: frozenset[str]) -> Any:
-    """`tree` with every parameter that is no input at its default, or at what `settings` says, where that is a plain value."""
+    """Return `tree` with each parameter that is not an input replaced by its value in `settings` or its default.
+
+    Parameters stay if their value is not a plain one, or if the code also assigns to their name.
+    """
     values = {name: value for name, value in _defaults(tree).items() if name not in inputs} | dict(settings)
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     inner = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) and node is not tree]
@@ -31,13 +34,13 @@ def _defaults(tree: Any) -> dict[str, Any]:
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is not None]
     defaults = {}
     for argument, value in pairs:
-        with contextlib.suppress(ValueError):  # no plain value
+        with contextlib.suppress(ValueError):  # not a plain value
             defaults[argument.arg] = ast.literal_eval(value)
     return defaults
 
 
 class _Settle(ast.NodeTransformer):
-    """Puts values for names, and keeps of a choice between two ways the one that is taken."""
+    """Replaces names by values, keeps only the branch that is taken, and drops factors of 1 and summands of 0."""
 
     def __init__(self, known: Mapping[str, Any]):
         self.known = known
@@ -68,7 +71,7 @@ class _Settle(ast.NodeTransformer):
 
 
 def _truth(test: ast.expr) -> bool | None:
-    """Return whether a condition holds that constants decide; None where they do not."""
+    """Return whether a condition holds, or None if constants alone don't decide that."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):

@@ -1,7 +1,7 @@
-"""Slips that can be made in any exercise: something done to the result, or to an input, before or after all that is right.
+"""Make the slips that are possible in any exercise: an input changed before a right computation, or the result changed after it.
 
-In: the inputs of a case and the result. Out: `StepSlip`s: a result transposed, negated, summed over an axis, rounded; an input
-that counts one too many, that is left out, that is taken for another. What is not possible raises, and is then no slip.
+In: the inputs of a case and the result. Out: `StepSlip`s: a result transposed, negated, summed over an axis or rounded; an input
+that is one too large, left out or confused with another. A step that is impossible raises when it is run, and is then dropped.
 """
 
 import itertools
@@ -14,11 +14,11 @@ from autograder.judging.exercise import After, Before
 from autograder.judging.fact import fact
 from autograder.mutants.course_operators import NONE, Operators, StepSlip
 
-ENOUGH_NUMBERS = 12  # an exercise with more numbers among its inputs is not asked about each
+ENOUGH_NUMBERS = 12  # only this many of the numbers among the inputs are changed
 
 
 def slips(inputs: dict[str, Any], result: Any, operators: Operators = NONE) -> Iterator[StepSlip]:
-    """Yield the slips that these inputs, and a result like this, allow; those of the course's `operators` come last."""
+    """Yield the slips that are possible with such inputs and such a result; those of the course's `operators` come last."""
     yield from _with_result(result)
     yield from _with_both(inputs, result)
     yield from _with_inputs(inputs)
@@ -55,7 +55,7 @@ def _cast(x: Any, kind: str) -> Any:
 
 
 _DONE: tuple[tuple[str, str, bool, Callable[[Any], Any], int], ...] = (
-    # for which results, the key of what is said, whether that names the result, what is done, how rare
+    # the results that it applies to (see `_applies`), the fact's key, whether the fact names the result, the change, its rank
     ("ab", "slip.returned.inverted", False, lambda x: ~x, 0),
     ("a2", "slip.returned.transpose", False, lambda x: x.swapaxes(-1, -2), 0),
     ("a2", "slip.returned.first_axes", True, lambda x: x.swapaxes(0, 1), 2),
@@ -116,7 +116,7 @@ _DONE: tuple[tuple[str, str, bool, Callable[[Any], Any], int], ...] = (
     ("n", "slip.count.gb", False, lambda x: x * (1e9 / 2**30), 3),
     ("n", "slip.returned.percent", False, lambda x: 100 * x, 3),
 )  # fmt: skip
-_EACH = ("f", "n")  # what is done to each entry
+_EACH = ("f", "n")  # changes for these results act on each entry, so one of them may undo another
 
 
 def _applies(letters: str, x: Any) -> bool:
@@ -158,7 +158,7 @@ _RESULT = fact("slip.result")
 
 
 def _with_both(inputs: dict[str, Any], result: Any) -> Iterator[StepSlip]:
-    """Yield the result with an input as a factor, or as a summand, that does not belong there."""
+    """Yield the slips that divide or multiply the result by an input, or add an input to it."""
     if not _is_array(result) and not _is_number(result):
         return
     for name, value in inputs.items():
@@ -195,7 +195,7 @@ def _with_inputs(inputs: dict[str, Any]) -> Iterator[StepSlip]:
 
 
 def _changed(name: str, change: Callable[[Any], Any]) -> Before:
-    """`change` of the input `name`, in the cases that have it."""
+    """Return the step that makes `change` to the input `name`, in the cases that have this input."""
     return Before(lambda **given: {name: change(given[name])} if given.get(name) is not None else {})
 
 
@@ -203,7 +203,7 @@ def _swap(name: str, other: str) -> Callable[..., dict[str, Any]]:
     return lambda **given: {name: given[other], other: given[name]}
 
 
-_DONE_TO_NUMBERS: tuple[tuple[str, str, Callable[[Any], Any], int], ...] = (  # the key, the gap for the name, what is done, rank
+_DONE_TO_NUMBERS: tuple[tuple[str, str, Callable[[Any], Any], int], ...] = (  # the fact's key and gap for the name, change, rank
     ("slip.input.more", "name", lambda x: x + 1, 1),
     ("slip.input.less", "name", lambda x: x - 1, 1),
     ("slip.left_out", "code", lambda x: type(x)(1), 0),

@@ -1,7 +1,7 @@
-"""The text of a program as syntax trees, its own and those of the functions it calls; and the program with that text edited.
+"""Read the text of a program and of its helpers as syntax trees, and build the program again from edited trees.
 
-In: a function, lambda or class that Python code defines. Out: a `Source`. Small edits of it, one or two at a time, make the
-programs that learners write when they slip, so that a slip is known by what it does, in every exercise, listed in none.
+In: a function, lambda or class that is defined in Python. Out: a `Source`. One or two small edits of it make a program that a
+learner might write by mistake. So a slip is recognised by what it does, in every exercise, and nobody has to list it.
 """
 
 import ast
@@ -21,58 +21,59 @@ MOST_HELPERS = 6
 _STDLIB = sysconfig.get_paths()["stdlib"]
 ANSWER = "answer"  # the name that a lambda is given
 
-LONG = 56  # of a longer piece of code the beginning is quoted
+LONG = 56  # only the beginning of a longer piece of code is quoted
 
 Change = Callable[..., Any]
-Slip = tuple[int, Change, Fact]  # how rare (0 is common), what is done to a node, what completes "You …"
+Slip = tuple[int, Change, Fact]  # how rare it is (0: common), the change of a node, and the fact that completes "You …"
 
 
 @dataclass(frozen=True)
 class Edit:
-    """`change` is made to `node` of the tree of `function`; `what` completes "You …". A low `rank` is common."""
+    """A `change` of `node` in the tree of `function`. The fact `what` completes "You …". A low `rank` means a common slip."""
 
     function: str
     node: ast.AST
     change: Change
-    what: Fact | None  # None where the edit is one of the learner's own code, which is quoted instead
+    what: Fact | None  # None for an edit that is described by quoting the learner's own code
     rank: int
 
 
 @dataclass(frozen=True)
 class Source:
-    """A program as syntax trees: its own under its name, and those of its helpers; `home` holds the names that they use."""
+    """A program as syntax trees: its own tree under its `name`, and those of its helpers. `home` has the names that they use."""
 
     name: str
     trees: dict[str, ast.stmt]
     home: dict[str, Any]
-    elsewhere: dict[str, dict[str, Any]]  # the names that a helper of another module uses
+    elsewhere: dict[str, dict[str, Any]]  # for each helper from another module, the names that it uses
 
     @property
     def loops(self) -> bool:
-        """Return whether an edit of it may run for ever."""
+        """Return whether an edit may make the program run forever, because it has a `while` loop."""
         return any(isinstance(node, ast.While) for tree in self.trees.values() for node in ast.walk(tree))
 
     def build(self, edits: Sequence[Edit]) -> Any:
-        """Return the program with `edits` made. Raises what Python raises for a text that is no program."""
+        """Return the program with `edits` made. Raises whatever Python raises if the edited text is not a valid program."""
         home = dict(self.home)
         touched = dict.fromkeys(edit.function for edit in edits)
         for name in dict.fromkeys([*touched, self.name]):
             tree = applied(self.trees[name], [edit for edit in edits if edit.function == name])
             module = ast.Module([tree], type_ignores=[])
             place = dict(self.elsewhere[name]) if name in self.elsewhere else home
-            exec(compile(module, "<a slip>", "exec"), place)  # the course's own text, edited here; nothing of a learner's
+            # the course's own text or, only in a learner's own process, the learner's (`diagnosis.repair.answer_source`)
+            exec(compile(module, "<a slip>", "exec"), place)
             home[name] = place[name]
         return home[self.name]
 
 
 def quote(node: ast.AST) -> str:
-    """Return the code of a node, or its beginning, as a learner would write it: their notebook knows no module of references."""
+    """Return the code of a node, or its beginning, as a learner would write it: without `ref.`, which their notebook lacks."""
     text = re.sub(r"\bref\.", "", ast.unparse(node))
     return text if len(text) <= LONG else f"{text[: LONG - 2]}…"
 
 
 def placed(what: Fact, node: ast.AST) -> Fact:
-    """Return the fact with the piece of code in which it is so."""
+    """Return the fact together with the piece of code that it is about."""
     return fact("slip.place", what=what, code=quote(node))
 
 
@@ -88,7 +89,7 @@ def plain_slip(what: Fact) -> Fact:
 
 
 def source_of(program: Any) -> Source | None:
-    """Return the trees of a function, lambda or class and of the helpers in its own module, or None where there is no text."""
+    """Return the trees of a function, lambda or class and of the helpers that it uses, or None if its text is not available."""
     if not isinstance(program, FunctionType | type):
         return None
     tree = _tree(program)
@@ -104,7 +105,7 @@ def source_of(program: Any) -> Source | None:
             if isinstance(helper, FunctionType) and name not in trees and _near(helper, program):
                 found = _tree(helper)
                 if found is not None and found.name in (name, ANSWER):
-                    found.name = name  # a lambda has the name that it is called by
+                    found.name = name  # a lambda gets the name under which it is called
                     trees[name] = found
                     if helper.__module__ != program.__module__:
                         elsewhere[name] = helper.__globals__
@@ -113,14 +114,14 @@ def source_of(program: Any) -> Source | None:
 
 
 def undecorated(tree: ast.AST) -> list[ast.AST]:
-    """Return the nodes of a program, but for its decorators: what watches a program is no part of it."""
+    """Return the nodes of a program without those of its decorators, which are not part of what it computes."""
     decorators = {id(part) for node in ast.walk(tree) for part in getattr(node, "decorator_list", [])}
     watching = {id(inner) for node in ast.walk(tree) if id(node) in decorators for inner in ast.walk(node)}
     return [node for node in ast.walk(tree) if id(node) not in watching]
 
 
 def _near(helper: FunctionType, program: Any) -> bool:
-    """Return whether the helper is the course's own, as the program is or as given packages are, and not a library's."""
+    """Return whether the helper is the course's own: in the program's top-level package, or not in an installed library."""
     same = (helper.__module__ or "").partition(".")[0] == (program.__module__ or "").partition(".")[0]
     place = helper.__code__.co_filename
     return same or not ("site-packages" in place or place.startswith((_STDLIB, "<")))
@@ -135,7 +136,7 @@ def _home(program: Any) -> dict[str, Any]:
 
 
 def _tree(program: Any) -> Any:
-    """Return the definition of a function or class, without documentation and annotations; a lambda is given a name."""
+    """Return the definition of a function, class or lambda without docstrings and annotations, or None without its text."""
     if getattr(program, "__name__", "") == "<lambda>":
         return _lambda(program)
     try:
@@ -146,7 +147,7 @@ def _tree(program: Any) -> Any:
 
 
 def _lambda(program: FunctionType) -> ast.FunctionDef | None:
-    """Return the one lambda among those of a line that compiles to the same code."""
+    """Return a lambda as a function called `ANSWER`, found among the lambdas on its line by its compiled code; else None."""
     try:
         with open(program.__code__.co_filename, encoding="utf-8") as file:
             whole = ast.parse(file.read())
@@ -163,7 +164,7 @@ def _lambda(program: FunctionType) -> ast.FunctionDef | None:
 
 
 class Bare(ast.NodeTransformer):
-    """Takes away what does nothing: docstrings, annotations."""
+    """Removes what has no effect: docstrings and annotations."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         self.generic_visit(node)
@@ -179,7 +180,7 @@ class Bare(ast.NodeTransformer):
 
 
 def applied(tree: Any, edits: Sequence[Edit]) -> Any:
-    """A part of a program with edits made in it: a node, or the statements that a statement becomes."""
+    """Return a part of a program with `edits` made in it: a node, or a list of the statements that a statement becomes."""
     if not hasattr(tree, "parents"):
         tree.parents = parents(tree)  # found once for each tree
     inside: dict[int, ast.AST] = tree.parents
@@ -193,7 +194,7 @@ def applied(tree: Any, edits: Sequence[Edit]) -> Any:
 
 
 def with_parts(node: Any, **parts: Any) -> Any:
-    """A new node like `node`, with other `parts`."""
+    """Return a new node like `node`, with other `parts`."""
     return type(node)(**{**dict(ast.iter_fields(node)), **parts})
 
 
@@ -208,7 +209,7 @@ def parents(tree: ast.AST) -> dict[int, ast.AST]:
 
 
 def _copied(node: Any, changes: dict[int, Change], above: set[int]) -> Any:
-    """Return the tree with the nodes of `changes` changed, copied only `above` them; a statement may become none or several."""
+    """Return the tree with `changes` made, copying only the nodes in `above`. A statement may become none or several."""
     if isinstance(node, list):
         parts = [_copied(part, changes, above) for part in node]
         return [statement for part in parts for statement in (part if isinstance(part, list) else [part])]

@@ -1,8 +1,8 @@
-"""What a program computes on its way: of each expression a few numbers that stand for its values, wherever they lie.
+"""Record what a program computes on its way: for each expression, a few numbers that identify its values in any arrangement.
 
-In: the text of a program, and a case. Out: for each expression that was evaluated how many of its numbers count as blocked
-(not finite, or as far below zero as a mask puts them) and the first three moments of the others. Moments know no order, no
-axes and no repetition: a value is recognised whether it comes at once or in a loop, transposed, or for each head again.
+In: the text of a program, and a case. Out: for each expression that was evaluated, the share of its numbers that count as
+blocked (not finite, or as far below zero as a mask puts them) and the first three moments of the others. Moments ignore order,
+axes and repetition, so a value is recognised whether it is computed at once or in a loop, transposed, or repeated for each head.
 """
 
 import ast
@@ -20,9 +20,9 @@ from autograder.mutants.source import Edit, Source, source_of
 
 MOMENTS = 4
 MOST_ROWS = 100  # values of right programs that a case keeps
-MOST_SEEN = 20_000  # values that one run may show
+MOST_SEEN = 20_000  # values that are recorded in one run
 MOST_ENTRIES = 200_000
-MOST_TIMES, FEWEST = 8, 4  # so many values are known each by itself, if they have so many entries
+MOST_TIMES, FEWEST = 8, 4  # most values of an expression that are also compared one by one, and fewest entries of each
 BLOCKED = -1e4
 WATCH = "__watch__"
 _WATCHED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.Name, ast.Compare, ast.IfExp, ast.ListComp)
@@ -32,11 +32,11 @@ _WATCHED = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.
 class Sums:
     """The sums over all values that an expression had."""
 
-    first: int  # when it was seen first, among all expressions
+    first: int  # the number of the evaluation that gave its first value
     size: int = 0
     blocked: int = 0
     powers: Array = field(default_factory=lambda: np.zeros(3))
-    rows: list[Array] = field(default_factory=list)  # of each of the first values
+    rows: list[Array] = field(default_factory=list)  # one for each of the first values
 
     def add(self, arrays: Sequence[Array]) -> None:
         numbers = np.concatenate([array.astype(np.float64).ravel() for array in arrays])
@@ -56,7 +56,7 @@ class Sums:
 
     @property
     def turned(self) -> "Sums":
-        """Return the same numbers with the other sign, if nothing is blocked."""
+        """Return the sums for the same numbers with the opposite sign; NaN if some are blocked."""
         signs = np.array([-1.0, 1.0, -1.0])
         rows = [] if self.blocked else [row * [1.0, *signs] for row in self.rows]
         return replace(
@@ -65,12 +65,12 @@ class Sums:
 
     @property
     def same(self) -> float | None:
-        """Return the number that all values are, if it is one."""
+        """Return the number that all values are equal to, or None if they differ."""
         _, mean, square, _ = self.row
         return float(mean) if self.blocked == 0 and abs(square - mean**2) < 1e-9 * max(1.0, square) else None
 
     def among(self, right: Array) -> bool:
-        """Return whether the values together, or each of a few by itself, are ones of the `right` rows."""
+        """Return whether the `right` rows include the values taken together or, if they are few, each value by itself."""
         return known(right, self.row) or (len(self.rows) <= MOST_TIMES and all(known(right, row) for row in self.rows))
 
 
@@ -80,11 +80,11 @@ def _row(size: int, kept: int, powers: Array) -> Array:
 
 @dataclass
 class Trail:
-    """The watched expressions of a program, in the order of its text, and what was seen of each by its place."""
+    """The watched expressions of a program, and the values of each. A place is an index into `nodes`."""
 
-    nodes: list[tuple[str, ast.expr]] = field(default_factory=list)  # with the function that each is of
+    nodes: list[tuple[str, ast.expr]] = field(default_factory=list)  # each with the name of its function
     seen: dict[int, Sums] = field(default_factory=dict)
-    other: set[int] = field(default_factory=set)  # those that had values that are no arrays
+    other: set[int] = field(default_factory=set)  # the places of expressions with values that are not arrays
     count: int = 0
 
     def watch(self, place: int, value: Any) -> Any:
@@ -102,7 +102,7 @@ class Trail:
 
 
 def _arrays(value: Any) -> Iterator[Array]:
-    """Yield the arrays of numbers that a value is, or holds as a list."""
+    """Yield the value if it is an array of numbers, or the arrays of numbers in a list or tuple."""
     if isinstance(value, list | tuple):
         if value and len(value) <= 64 and all(hasattr(part, "shape") for part in value):
             for part in value:
@@ -114,11 +114,11 @@ def _arrays(value: Any) -> Iterator[Array]:
 
 
 def walked(source: Source, run: Any) -> Trail:
-    """`run(program)` with every expression of the program watched. Raises what the edited program raises as it is made."""
+    """Call `run(program)` with every expression of the program watched, and return the trail. Raises what building it raises."""
     trail = Trail()
     edits = []
     for name, tree in source.trees.items():
-        vars(tree).pop("parents", None)  # found again where they are needed
+        vars(tree).pop("parents", None)  # a cache, filled again when needed
         twin = copy.deepcopy(tree)
         pairs = {id(new): old for old, new in zip(ast.walk(tree), ast.walk(twin), strict=True)}
         watched = _Watch(name, trail, pairs).visit(twin)
@@ -130,7 +130,7 @@ def walked(source: Source, run: Any) -> Trail:
 
 
 class _Watch(ast.NodeTransformer):
-    """Puts a call of `WATCH` around each expression within a function that is read, and is not itself what is called."""
+    """Puts a call of `WATCH` around each expression in a function whose value is read, except for what is itself called."""
 
     def __init__(self, name: str, trail: Trail, pairs: dict[int, Any]):
         self.name, self.trail, self.pairs, self.inside = name, trail, pairs, 0
@@ -171,7 +171,7 @@ class _Watch(ast.NodeTransformer):
 
 
 def rows_of(programs: Iterable[Any], probe: Probe) -> Array:
-    """Return what right programs compute on the way, with what they are given: a row for each different value."""
+    """Return a row for each different value among the inputs and what right programs compute on their way."""
     rows = list(given(probe.inputs))
     for program in programs:
         rows += next(
@@ -185,14 +185,14 @@ def rows_of(programs: Iterable[Any], probe: Probe) -> Array:
 
 
 def _written(program: Any) -> Iterator[Any]:
-    """The program; of a class also those that it comes from, for one that is made within a function has no text of its own."""
+    """Yield the program and, for a class, its bases, because a class that is made in a function has no text of its own."""
     yield program
     if isinstance(program, type):
         yield from (base for base in program.__mro__[1:-1] if not base.__module__.startswith("torch"))
 
 
 def _rows(program: Any, probe: Probe, dtype: str | None) -> list[Array]:
-    """Return the rows of one right program; none where its text does not run without its surroundings."""
+    """Return the rows of one right program; none if its text doesn't run outside the place where it was defined."""
     failures = []
 
     def run(edited: Any) -> None:
@@ -216,7 +216,7 @@ def given(inputs: EncodedValue) -> Iterator[Array]:
 
 
 def known(rows: Array, row: Array, slack: float = 1e-4) -> bool:
-    """Return whether the numbers are those of one of the `rows`, up to rounding."""
+    """Return whether `row` equals one of the `rows`, up to rounding."""
     if not len(rows):
         return False
     with np.errstate(all="ignore"):
@@ -226,7 +226,7 @@ def known(rows: Array, row: Array, slack: float = 1e-4) -> bool:
 
 
 def inner(nodes: Sequence[tuple[str, ast.expr]]) -> list[list[int]]:
-    """For each watched expression the places of those that it is made of, without those within these."""
+    """Return, for each watched expression, the places of the watched expressions directly inside it."""
     places = {id(node): place for place, (_, node) in enumerate(nodes)}
     return [list(_below(node, places)) for _, node in nodes]
 
@@ -240,5 +240,5 @@ def _below(node: ast.AST, places: dict[int, int]) -> Iterator[int]:
 
 
 def parents_of(children: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return the place of the expression around each, where there is one."""
+    """Return, for each expression that is inside another, the place of the expression around it."""
     return {child: place for place, each in enumerate(children) for child in each}
