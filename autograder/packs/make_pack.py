@@ -1,6 +1,6 @@
-"""Make a probe pack: run the reference and every misconception on seeded inputs, and keep what they give.
+"""Make a probe pack: run the reference and every misconception on seeded inputs, and store their results.
 
-The *visible* pack (seed 0) travels with the release. The *hidden* one is made on the grading side from a secret and is never
+The *visible* pack (seed 0) is part of the release. The *hidden* pack is made on the grading side from a secret and is never
 released.
 """
 
@@ -27,7 +27,7 @@ from autograder.mutants.course_operators import load
 from autograder.packs.pack_file import Pack
 
 VISIBLE_SEED = 0
-TRAILS = 4  # cases of an exercise that know what right programs compute on the way
+TRAILS = 4  # cases of an exercise in which the intermediate values of right programs are stored
 AS_DECLARED = (
     "id", "title", "points", "hints", "properties", "tolerance", "forbid", "timeout_s", "kind", "difficulty", "minutes",
     "behaviour",
@@ -61,8 +61,8 @@ def make(
 def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = "pairs", operators: str = "") -> ExerciseRecord:
     """Return `exercise` as data: each case drawn from `seed`, answered by the reference and by every misconception.
 
-    `naming` says what wrong answers are to be known by: the listed misconceptions, pairs of them too, or also what is `near`,
-    by the slips of the engine and of the course's module `operators`.
+    `naming` says which wrong answers the record can recognise: the "listed" misconceptions, "pairs" of them too, or also programs
+    that are "near" a right one, with slips from the engine and from the course's module `operators`.
     """
     if exercise.behaviour:
         find(exercise.behaviour)
@@ -82,7 +82,7 @@ def make_record(lesson: str, exercise: Exercise, seed: int, *, naming: Naming = 
 
 
 def add_trails(exercise: Exercise, cases: Sequence[CaseRecord]) -> None:
-    """Store what right programs compute on the way, for the first `TRAILS` cases that have a value."""
+    """Store the intermediate values of right programs in the first `TRAILS` cases that have a value. Changes `cases`."""
     programs = [exercise.reference, *(variant.answer for variant in exercise.variants)]
     wanted = [record for record in cases if record.expected.failure is None and not exercise.behaviour]
     for record in wanted[:TRAILS]:
@@ -146,7 +146,7 @@ def _expected_failure(where: str, observation: Observation, wanted: type[Excepti
 
 
 def _drop_idle_pairs(cases: Sequence[CaseRecord], tolerance: Tolerance) -> None:
-    """Forget the pairs in which one mistake changes nothing that the other has left, and one order of two that are alike."""
+    """Remove each pair that does only what one of its mistakes or a right answer does, or the same as its opposite order."""
     for pair in sorted({name for record in cases for name in record.pairs}):
         turned = PAIR.join(reversed(pair.split(PAIR)))
         again = all(turned in record.pairs and alike(record.pairs[turned], record.pairs[pair], tolerance) for record in cases)
@@ -156,7 +156,7 @@ def _drop_idle_pairs(cases: Sequence[CaseRecord], tolerance: Tolerance) -> None:
 
 
 def _idle(cases: Sequence[CaseRecord], pair: str, alone: str, tolerance: Tolerance) -> bool:
-    """Return whether the pair always does what the mistake `alone` does, or the right answer where that does not fail."""
+    """Return whether the pair does what the mistake `alone` does, or with "" what a right answer does, in each of its cases."""
     for record in cases:
         if (numbers := record.pairs.get(pair)) is not None:
             other = fingerprint(record.mistakes.get(alone, record.expected))

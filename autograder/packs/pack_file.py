@@ -25,7 +25,7 @@ from autograder.packs.record_json import from_json, nearly, to_json
 FORMAT = 3
 SUFFIX = ".probes.npz"
 MAKE_AGAIN = "Run `attn update` in your copy of the lessons, or `attn build` in the course itself."
-UNIX = 3  # where a member of a zip archive says that it was made, on any system
+UNIX = 3  # stored in each zip member as the system that made it, so that the bytes are the same on any system
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,10 @@ class Pack:
 
 
 def save(pack: Pack, path: Path) -> None:
-    """Write `pack`, deterministically (same content, same bytes). Raises ValueError if `load` would refuse it.
+    """Write `pack` deterministically: the same content gives the same bytes. Raises ValueError if `load` would refuse it.
 
-    All arrays of a dtype lie in one, for a file of its own costs each of them 200 bytes: `layout` says which is where.
+    All arrays of one dtype are joined, because a file of its own would cost each array 200 bytes. `layout` lists each array's
+    dtype and shape in order.
     """
     arrays: list[Array] = []
     manifest = {
@@ -148,7 +149,7 @@ def _check_manifest(manifest: Any) -> None:
 
 
 def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Array]) -> list[Array]:
-    """Return the arrays that were joined, each with its own memory. Raises ValueError if they don't fill what was joined."""
+    """Split the joined arrays into copies of the original ones. Raises ValueError if `layout` doesn't fit the `joined` arrays."""
     begun = {dtype: 0 for dtype, _ in layout}
     places = []
     for dtype, shape in layout:
@@ -160,9 +161,9 @@ def _parted(layout: Sequence[tuple[str, Sequence[int]]], joined: Mapping[str, Ar
 
 
 def differences(pack: Pack, other: Pack) -> list[str]:
-    """Return where two packs differ by more than rounding (another machine's BLAS may round its last digit otherwise).
+    """Return where two packs differ by more than rounding (another machine's BLAS may round the last digit differently).
 
-    What is near a right answer decides no mark, and takes long to make: it is compared only where both packs have it.
+    Programs near a right one decide no mark and take long to make, so they are compared only if both packs have them.
     """
     if not (_has_near(pack) and _has_near(other)):
         pack, other = _without_near(pack), _without_near(other)

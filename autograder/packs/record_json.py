@@ -1,4 +1,4 @@
-"""An exercise's record as JSON and a flat list of arrays, and back: what a pack's file holds."""
+"""Convert an exercise's record to JSON and a flat list of arrays, as a pack's file stores them, and back."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -27,12 +27,12 @@ def _observation_to_json(observation: Observation, arrays: list[Array]) -> dict[
 
 
 def _table(case: CaseRecord, pairs: Sequence[str], near: Sequence[str], arrays: list[Array]) -> Any:
-    """Return the fingerprints of one case, a row for each name; NaN where a program has none."""
+    """Store the fingerprints of one case, a column for each name (NaN if it has none). Return where, or None without any."""
     if not pairs and not near:
         return None
     lost = np.full(LENGTH, np.nan, np.float32)
     rows = [*(case.pairs.get(name, lost) for name in pairs), *(case.near.get(name, lost) for name in near)]
-    return [{"a": 0}, _place(np.stack(rows).T, arrays), 1]  # a column of like numbers packs better
+    return [{"a": 0}, _place(np.stack(rows).T, arrays), 1]  # compresses better, because each row has like numbers
 
 
 def _place(array: Array, arrays: list[Array]) -> int:
@@ -55,12 +55,12 @@ def _observation_from_json(item: dict[str, Any], arrays: list[Array]) -> Observa
 
 
 def to_json(record: AnyRecord, arrays: list[Array]) -> dict[str, Any]:
-    """Return `record` as JSON-able data over `arrays`, to which its own are appended."""
+    """Return `record` as JSON data, and append its arrays to `arrays`."""
     return _prediction_to_json(record) if isinstance(record, Prediction) else _exercise_to_json(record, arrays)
 
 
 def _prediction_to_json(record: Prediction) -> dict[str, Any]:
-    """The entry of an exercise without cases, in which only a prediction's has choices: format 3 knows one kind of entry."""
+    """Return a prediction as an exercise with choices and without cases, because format 3 has only one kind of entry."""
     bare = ExerciseRecord(
         record.id, record.title, record.points, [], (), (), difficulty=record.difficulty, minutes=record.minutes
     )
@@ -163,7 +163,7 @@ def _value_from_json(stored: Any) -> object:
 
 
 def nearly(one: object, two: object) -> bool:
-    """Return whether two JSON values are the same but for the last digits of their numbers."""
+    """Return whether two JSON values are equal up to rounding of their numbers."""
     if isinstance(one, dict) and isinstance(two, dict):
         return one.keys() == two.keys() and all(nearly(one[key], two[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):

@@ -1,4 +1,4 @@
-"""The manifest of a pack as msgspec types, with limits: what `record_json` writes, and all that it has to read.
+"""Define a pack's manifest as msgspec types with limits: what `record_json` writes, and all that it has to be able to read.
 
 The limits are far above what a lesson needs; they keep a damaged file from filling the memory. Trees are `Any` here, because
 `values.fetch` checks them.
@@ -54,7 +54,7 @@ class ObservationEntry(ObservationFields, forbid_unknown_fields=True, kw_only=Tr
 
 
 class CaseEntry(ProbeFields, forbid_unknown_fields=True, kw_only=True):
-    """A case. `composed` is the place of the fingerprints, and `trail` that of the intermediate values of right programs."""
+    """A case. `composed` says where its fingerprints are stored, and `trail` where right programs' intermediate values are."""
 
     name: Name
     edge: Annotated[float, Meta(ge=0, le=1)]
@@ -67,7 +67,7 @@ class CaseEntry(ProbeFields, forbid_unknown_fields=True, kw_only=True):
 
 
 class PropertyEntry(msgspec.Struct, forbid_unknown_fields=True):
-    """A property that results have."""
+    """A law that results must obey."""
 
     kind: PropertyKind
     axis: int
@@ -102,7 +102,7 @@ class ExerciseEntry(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, forbid_unknown_fields=True):
-    """What a pack's file holds beside the numbers of its arrays."""
+    """Everything in a pack's file except the numbers of its arrays."""
 
     format: Literal[3]
     lesson: Name
@@ -112,5 +112,5 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def check_manifest(manifest: object) -> None:
-    """Raise ValueError, with the place and what was expected there, if `manifest` is none."""
+    """Raise ValueError if `manifest` is not a pack's manifest. The error says where it differs and what was expected there."""
     msgspec.convert(manifest, Manifest)
