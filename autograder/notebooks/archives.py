@@ -113,7 +113,7 @@ def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterato
         if not stat.S_ISREG(info.st_mode):
             yield Refused(label, "expected a regular file")
         elif path.suffix.lower() == ".zip":
-            # a learning platform wrote the source itself; a zip in a folder, with the times in it, is a learner's
+            # a learning platform wrote the source itself, but a learner made a zip in a folder, and the times in it
             yield from _in_zip(file, name, budget, _at(info.st_mtime) if name else None)
         elif problem := _size_problem(name, info.st_size, budget(name)):
             yield Refused(label, problem)
@@ -126,7 +126,7 @@ def _on_disk(path: Path, name: str, budget: Callable[[str], _Budget]) -> Iterato
 def _in_zip(
     file: io.IOBase, name: str, budget: Callable[[str], _Budget], time: datetime | None, *, nested: bool = False
 ) -> Iterator[File | Refused]:
-    """Yield the files of a zip. `time`, of the archive around it or of a learner's own zip, counts instead of the entries'."""
+    """Yield the files of a zip. If `time` is given (of the archive around it, or of a learner's own zip), it replaces theirs."""
     try:
         archive = zipfile.ZipFile(file)
         entries = archive.infolist()

@@ -8,7 +8,7 @@ from pathlib import Path
 def write_whole(path: Path, data: str | bytes, *, mode: int | None = None) -> None:
     """Write `data` to `path` and make its folder. A reader finds the old content or the new, but never a part.
 
-    Text is written as UTF-8 and keeps its line ends. `mode` sets the permissions that the file has from its first moment on.
+    Text is written as UTF-8 and keeps its line ends. `mode` sets the file's permissions before it appears at `path`.
     Raises OSError if it cannot be written; the old file then stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Start faster by not compiling the grammars that jsonschema would load with nbformat, 1.5 seconds for each process."""
+"""Start faster by not compiling the grammars that jsonschema would load with nbformat, which takes 1.5 seconds per process."""
 
 import sys
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 _MATHS = re.compile(r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$((?:[^$\n]|\n(?!\n))+?)\$(?!\d)", re.DOTALL)
-# the word after a fence names a language, and Pygments takes hours for a page of text in some of them
 _SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
-# "](" and "]:" unless such an address alone follows; "](" becomes "] (", which is no link
+# "](" and "]:" unless a safe address alone follows; "](" becomes "] (", which is no link
 _LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
+# a fence with a word after it, which names a language: Pygments takes hours for a page of text in some languages
 _FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")
 # opens a tag or a picture, or makes MathJax write HTML
 _LIVE = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)|\\(?=(?:href|style|cssId|class|unicode|require|includegraphics|data)\b)")

@@ -2,8 +2,8 @@
 
 In: the released notebook and the submitted cells. Out: the same cells as a fair person would read them, named by grade_id for
 `rebuild_submission.rebuild`, and notes for student and instructor. A cell is matched by the first of these that works: grade_id,
-cell id, the released text itself, `check("name")`, the names that it defines; for text, its place beside an unanswered question.
-No match can earn more than the same code in the right cell, because grading is decided elsewhere.
+cell id, the released text itself, `check("name")`, the names that it defines or, for text, its place beside an unanswered
+question. No match can earn more than the same code in the right cell, because grading is decided elsewhere.
 """
 
 import re
@@ -25,7 +25,7 @@ WRITES = ("markdown", "raw")
 class Read:
     """A submitted cell and the `key` of its released cell, which is the grade_id or the id of a plain cell, or None."""
 
-    cell: Any  # submission.Cell
+    cell: Any  # rebuild_submission.Cell
     key: str | None = None
     given: bool = False  # the release's own text, wherever it is
 
@@ -56,7 +56,8 @@ def restore(released: Any, submitted: Sequence[Any]) -> Restored:
 def _is_ours(known: Release, each: Read) -> bool:
     """Return whether a cell belongs to this lesson.
 
-    Set-up cells, and the cells that install and that lead on, prove nothing: they have the same names in all lessons.
+    The set-up cells, and those that install the course or lead to the next lesson, prove nothing, because all lessons use the
+    same names for them.
     """
     return (
         each.given
@@ -181,7 +182,7 @@ def _split(known: Release, each: Read, names: Sequence[str]) -> Iterator[Read]:
 
 
 def _without(each: Read, names: set[str]) -> Iterator[Read]:
-    """Yield what a cell contains besides definitions of `names`."""
+    """Yield a cell with what `each` contains besides definitions of `names`, if there is anything else."""
     source = each.cell.source
     rest = [statement for statement in statements_of(source) if statement.modules or not names.intersection(statement.names)]
     if rest:

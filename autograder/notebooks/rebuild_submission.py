@@ -3,8 +3,8 @@
 The order, tags, flags, metadata and outputs of a submission are never trusted, so a deleted, duplicated, moved or forged cell
 neither helps nor hurts. Cells that the learner added are kept, because they may define helpers, and run where they stood.
 Nothing graded depends on what they claim to be. People read their prose in a browser, so markup and pictures in it are made
-harmless (`prose`). Pictures pasted into an answer are kept separately and redrawn. Before that, `matching` finds out to which
-answer a cell without a name belongs.
+harmless (`prose`). Pictures pasted into an answer are kept separately and redrawn. Before all this, `matching` finds out which
+answer a cell without a name belongs to.
 """
 
 import codecs
@@ -142,7 +142,7 @@ _KINDS = {
 
 
 def _instead(data: bytes) -> str:
-    """Say what a file is, if it is not a notebook."""
+    """Return what a file that is not a notebook seems to be, or ""."""
     start = data[:400].lstrip(b"\xef\xbb\xbf \t\r\n")
     kind = next((text for begin, text in _KINDS.items() if start.startswith(begin)), "")
     if b"\n<<<<<<< " in data or start.startswith(b"<<<<<<< "):

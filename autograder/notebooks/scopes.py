@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
 
 
 class _Told(threading.local):
-    """What this thread may parse (None: everything), and what another process has found in other texts (None: no Python)."""
+    """What this thread may parse (None: everything), and what another process found in other texts (None: not valid Python)."""
 
     def __init__(self) -> None:
         self.ours: Collection[str] | None = None
@@ -95,7 +95,10 @@ def statements(source: str) -> list[Statement]:
 
 
 def _told_of(source: str, known: Mapping[str, T | None]) -> T | None:
-    """Return what is `known` of a text, or None if this thread is to parse it. Raises ValueError if it can do neither."""
+    """Return what is `known` of a text, or None if this thread should parse it.
+
+    Raises ValueError if the text is known to be unreadable, or if it is unknown and this thread must not parse it.
+    """
     if source in known:
         if known[source] is None:
             raise ValueError("no Python, or too slow to read")
@@ -172,7 +175,7 @@ _CHANGING = frozenset({
     "__setattr__", "__setitem__", "add", "append", "appendleft", "extend", "extendleft", "heappush", "insert", "insort",
     "insort_left", "insort_right", "put", "register", "setattr", "setdefault", "setitem", "update",
 })  # fmt: skip
-# classes and modules, which are not the object that is changed
+# classes and modules: in `list.append(x, …)`, the changed object is the argument `x` and not `list`
 _APART = frozenset({"bisect", "collections", "deque", "dict", "heapq", "list", "object", "operator", "set"})
 
 
@@ -278,7 +281,7 @@ def _calls(node: ast.stmt) -> tuple[str, ...]:
 
 
 def only(ours: Collection[str] | None) -> None:
-    """From now on, let this thread parse only the texts in `ours` (None: all); what it needs of others has to be told."""
+    """Let this thread parse only the texts in `ours` from now on (None: all). `tell` it what it needs to know of others."""
     _told.ours, _told.known, _told.statements = ours, {}, {}
 
 
@@ -288,7 +291,7 @@ def is_told(source: str) -> bool:
 
 
 def may_parse(source: str) -> None:
-    """Raise ValueError if this thread has to leave the parsing of `source` to a child process, which may fail."""
+    """Raise ValueError if this thread must leave the parsing of `source` to a child process, which is allowed to fail."""
     if _told.ours is not None and source not in _told.ours:
         raise ValueError("not to be parsed here")
 
