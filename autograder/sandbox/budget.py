@@ -3,7 +3,7 @@
 The seconds in a budget are the submission's own time (`autograder.sandbox.submission_time`), so they don't depend on what else
 the machine is doing. The clock only bounds the whole, at `WALL_TIMES` that budget. An endless loop costs its limit once. An
 exercise that doesn't answer within a short first round is asked again in a process of its own with the full limit. Once one
-second round has used up its limit in vain, the remaining ones share `SHARED_S` seconds. So a slow answer, or ten of them,
+second round has used up its limit in vain, the remaining ones share `SHARED_S` seconds. So slow answers, even ten of them,
 get the time they need, and a loop in every exercise costs little more than a loop in one.
 
 A class has a `Purse`. Each submission has `OWN_S` seconds to itself, far more than an honest one needs, and borrows the rest
@@ -25,9 +25,9 @@ SHARED_S = 5.0  # shared by all second rounds once one of them was in vain
 LEAST_SHARE_S = 0.5
 LEAST_CELL_S = 1.0
 OWN_S = 6.0  # for each submission, whatever others took
-PURSE_S = 240.0  # for a class, and each of its workers
-WALL_TIMES = 10  # times its own seconds: as long as a submission may take that stands in line all the time
-SHARE = 4  # a submission is lent at most this part of what is left: all its seconds, if it is the first of its class
+PURSE_S = 240.0  # in the purse of a class, for each of its workers
+WALL_TIMES = 10  # the limit by the clock, as a multiple of a submission's own seconds, even if it always waits for a processor
+SHARE = 4  # a submission borrows at most 1 / SHARE of what is left; for the first of its class, that covers its whole limit
 
 
 @dataclass
@@ -74,7 +74,10 @@ class Budget:
         return min(timeout_s, max(LEAST_FIRST_S, FIRST_S / float(2**self.late)), self.left_s)
 
     def second(self, timeout_s: float, waiting: int) -> float:
-        """Return the seconds for an exercise asked again, alone. Once one was in vain, the `waiting` ones share the rest."""
+        """Return the seconds for an exercise that is asked again, alone.
+
+        Once a second round was in vain, the `waiting` exercises share what is left.
+        """
         share = max(LEAST_SHARE_S, self.shared_s / max(1, waiting)) if self.in_vain else timeout_s
         return min(timeout_s, share, self.left_s)
 

@@ -108,15 +108,15 @@ class Sandbox:
             return self._worker().open()
 
     def cpu_s(self) -> float:
-        """See `Host.cpu_s`."""
+        """Return the worker's processor seconds (`Host.cpu_s`), or 0 without a worker."""
         return 0.0 if self._host is None else self._host.cpu_s()
 
     def delays(self, first: int) -> dict[int, float]:
-        """See `Host.delays`."""
+        """Return how long each process has waited for a processor (`Host.delays`); empty without a worker."""
         return {} if self._host is None else self._host.delays(first)
 
     def refused(self) -> dict[str, int]:
-        """See `Host.refused`."""
+        """Return how often each system call was refused (`Host.refused`); empty without a worker."""
         return {} if self._host is None else self._host.refused()
 
     def sweep(self, *, done: bool = False) -> bool:

@@ -16,12 +16,12 @@ from autograder.judging.schema import MAX_NAMES, ArrayIndex, FailureFields, Name
 from autograder.judging.values import Array, EncodedValue, fetch, store
 from autograder.sandbox.wire import Header, WireError
 
-MAX_OUTPUTS = 200  # of a cell: whoever reads, checks or draws a notebook takes its time over each
+MAX_OUTPUTS = 200  # outputs of a cell, because reading, checking and drawing a notebook takes time for each
 T = TypeVar("T")
 
 
 class FailureHeader(FailureFields, array_like=True, forbid_unknown_fields=True):
-    """A failure in a frame's header. Its message has no place here: a hidden probe's inputs could leave in it."""
+    """A failure in a frame's header. The message is left out, because it could carry a hidden probe's inputs out."""
 
     line: tuple[int, str] | None
 
@@ -56,7 +56,7 @@ def fetch_tree(stored: Any, arrays: Sequence[Array], *, code: bool = False) -> E
 
 @functools.lru_cache(maxsize=4096)
 def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
-    """Return a `Probe` as header and arrays (trusted process -> sandbox). Cached: each is converted once for a whole class."""
+    """Return a `Probe` as header and arrays (trusted process -> sandbox). Cached, so a probe is converted once per class."""
     arrays: list[Array] = []
     inputs, cotangent = store(probe.inputs, arrays), store(probe.cotangent, arrays)
     how = {"room": probe.room, "by_hand": probe.by_hand, "elsewhere": probe.elsewhere}
@@ -64,7 +64,7 @@ def probe_to_wire(probe: Probe) -> tuple[Header, list[Array]]:
 
 
 def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
-    """The inverse of `probe_to_wire`."""
+    """Invert `probe_to_wire`. Raises WireError."""
     asked = _as(ProbeFields, header)
     inputs = fetch_tree(asked.inputs, arrays, code=True)
     if inputs is None:
@@ -76,7 +76,7 @@ def probe_from_wire(header: Header, arrays: Sequence[Array]) -> Probe:
 def observation_to_wire(observation: Observation) -> tuple[Header, list[Array]]:
     """Return an `Observation` as header and arrays (sandbox -> trusted process).
 
-    Its notes and message are left out, because a hidden probe's inputs could leave in them.
+    Its notes and message are left out, because they could carry a hidden probe's inputs out.
     """
     arrays: list[Array] = []
     value, mutated = store(observation.value, arrays), list(observation.mutated)
@@ -90,7 +90,7 @@ def observation_to_wire(observation: Observation) -> tuple[Header, list[Array]]:
 
 
 def observation_from_wire(header: Header, arrays: Sequence[Array]) -> Observation:
-    """The inverse of `observation_to_wire`; a value without failure, or a failure without value."""
+    """Invert `observation_to_wire`. The observation has either a value or a failure. Raises WireError if it has neither."""
     reply = _as(ObservationHeader, header)
     if any(index is not None and index >= len(arrays) for index in reply.grads.values()):
         raise WireError(f"expected gradients among {len(arrays)} arrays.")

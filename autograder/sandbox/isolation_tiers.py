@@ -35,7 +35,7 @@ def try_tier(name: str) -> Tier:
 
 
 def likely_tier() -> str:
-    """Return the first tier whose requirements this machine meets, which `choose_tier` will most likely return, untried."""
+    """Return, without trying it, the tier that `choose_tier` will most likely return: the first whose requirements are met."""
     return next((name for name in launch.TIERS if launch.unsupported(name) is None), "none")
 
 

@@ -31,7 +31,10 @@ class SandboxUnavailable(RuntimeError):  # noqa: N818 - says what is the matter,
 
 
 class Host:
-    """A running worker in `tier`; `limits` is `sandbox.Limits` as a dict. Raises SandboxUnavailable if it does not start."""
+    """A running worker in `tier`; `limits` is `submission_limits.Limits` as a dict.
+
+    Raises SandboxUnavailable if the worker does not start.
+    """
 
     def __init__(
         self, tier: str, limits: dict[str, Any], preload: Sequence[str], *, given: Sequence[str] = (), warm: bool = True
@@ -47,7 +50,7 @@ class Host:
         self._refusals: Refusals | None = None
         self._user = launch.User()
         self._group = cgroup.make(limits["tree_bytes"])
-        self.capped = self._group is not None and self._group.capped  # limits all processes together
+        self.capped = self._group is not None and self._group.capped  # whether memory is limited for all processes together
         self._control, theirs = socket.socketpair()
         try:
             self.ready = self._start(theirs, preload, given, warm)
@@ -100,7 +103,7 @@ class Host:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """What a submission in this worker can take away from those in other workers: any of "processes", "disk", "files"."""
+        """What submissions in this worker share with those in other workers, and may use up: "processes", "disk" or "files"."""
         if self.tier == "bubblewrap":
             return () if self.ready.get("files") else ("files",)
         alone = {"processes": self.tier == "landlock" and self._user.own, "disk": bool(self.ready.get("disk"))}

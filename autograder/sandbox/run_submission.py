@@ -31,7 +31,7 @@ GRACE_S = 2.0  # the sandbox stops an overlong cell itself; after this much long
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell with its `id` and `source`. `limit_s` seconds apply if they are fewer than the limit for any cell."""
+    """A code cell with its `id` and `source`. `limit_s` is a time limit of its own, which can only shorten the general one."""
 
     id: str
     source: str
@@ -58,7 +58,7 @@ class Question:
 
 
 class Submission:
-    """One learner's notebook in the sandbox: `outputs` per cell, then `observe`, `observe_all` and `texts`.
+    """One learner's notebook in the sandbox. `run` fills `outputs`, and `observe`, `observe_all` and `texts` ask about its names.
 
     After it is closed, `refused` says how often each system call was refused. If a cell or function ends or blocks the
     process, only that cell or function is lost: the process is started again without it, at most three times and within the
@@ -147,7 +147,7 @@ class Submission:
         _reply(sock, "ran", order["id"], until)
 
     def _note_starved(self, watch: OwnTime, limit_s: float) -> None:
-        """Record that something ran out of time without having had its seconds, because other processes had the processors."""
+        """Record whether something ran out of time only because other processes had the processors, before it had its seconds."""
         had = watch.spent_s() if process.TELLS else watch.worked_s()
         self.budget.starved = self.budget.starved or had < ENOUGH * limit_s
 
@@ -239,7 +239,7 @@ class Submission:
         return (observations + observations[-1:] * len(question.probes))[: len(question.probes)]
 
     def texts(self, names: Sequence[str]) -> dict[str, str | None]:
-        """Return the texts that the learner's `names` hold, alone or in a list of one; None for anything else."""
+        """Return the text that each of the learner's `names` holds, alone or in a list of one; None for anything else."""
         texts: dict[str, str | None] = dict.fromkeys(names)
         try:
             with self._call(GRACE_S) as channel:
@@ -290,7 +290,7 @@ class Submission:
         self.budget.spend(watch.spent_s())
 
     def _drop(self, *, done: bool = False) -> bool:
-        """End the process and what it left. Returns whether the worker tidied up in time and stays."""
+        """End the process and whatever it left running. Returns whether the worker tidied up in time and can go on."""
         if self._sock is not None:
             self._sock.close()
             self._sock = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Limits:
     """What one submission may use. Memory is per process; files, processes and output are per submission."""
 
-    budget_s: float = 60.0  # everything: cells, exercises, attempts (`autograder.sandbox.budget`)
+    budget_s: float = 60.0  # for everything: cells, exercises and attempts (`autograder.sandbox.budget`)
     wall_s: float = 60.0  # all cells together
     cell_s: float = 20.0  # one cell; less once a cell has run out of time
     cpu_s: int = 90

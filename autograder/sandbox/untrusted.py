@@ -1,8 +1,8 @@
 """Make harmless what a submission's process says: outputs for the notebook, observations for the judge. Trusted side.
 
-The learner's code chose everything that arrives here. Outputs are rebuilt field by field. Of a failure, only the exception's
-type and the learner's own line remain. Of the answer to a hidden probe, only numbers remain the learner's (`clean_hidden`),
-because a text could carry the hidden inputs out.
+The learner's code chose everything that arrives here. Outputs are rebuilt field by field. A failure keeps only the exception's
+type and the learner's own line. An observation on a hidden probe keeps only the learner's numbers (`clean_hidden`), because a
+text could carry the hidden inputs out.
 """
 
 import base64
@@ -148,7 +148,7 @@ ERROR = "Exception"  # replaces each of its exceptions
 
 
 def clean_hidden(observation: Observation, case: CaseRecord, *, behaviour: bool = False) -> Observation:
-    """Return `observation` on a hidden case, with every text replaced that the case itself doesn't hold (by `OTHER` or `ERROR`).
+    """Return `observation` on a hidden case, with each text that the case itself doesn't hold replaced (by `OTHER` or `ERROR`).
 
     The learner's code chose names, keys and texts after seeing the input, and could spell the input with them. Numbers stay,
     because they are what is judged. With `behaviour`, values stay as they are, because the exercise's own function reads

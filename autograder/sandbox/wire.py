@@ -1,8 +1,8 @@
 """Frames between the marking process and the sandbox: strict, bounded, never unpickled.
 
 A frame is ``ATW1``, the header's length (u32, little-endian), a JSON header and the raw little-endian arrays that the header
-announces. The reader trusts nothing: it checks each length, depth, dtype, index and character against a cap before it
-allocates anything, and raises `WireError` for whatever is wrong. Every read and write takes an absolute deadline (in seconds
+announces. The reader trusts nothing: it checks each length, depth, dtype, shape and character against a cap before it
+allocates an array, and raises `WireError` if anything is wrong. Every read and write takes an absolute deadline (in seconds
 of `clock.now()`), so the other end can stall nobody.
 
 >>> import socket
@@ -151,7 +151,7 @@ def _exactly(sock: socket.socket, size: int, deadline: Deadline) -> bytes:
 
 
 def attempt(sock: socket.socket, deadline: Deadline, step: Callable[..., T], *arguments: Any) -> T:
-    """Return `step(*arguments)`, one read or write on `sock`, which is tried until `deadline`. Raises WireError."""
+    """Return `step(*arguments)`, which is one read or write on `sock`, and repeat it until `deadline`. Raises WireError."""
     while True:
         _arm(sock, deadline)
         try:

@@ -34,7 +34,7 @@ _OWN = re.compile(r"<ipython-input-\d+-[0-9a-f]+>")
 
 
 class CellTimeout(KeyboardInterrupt):
-    """The cell ran longer than it may."""
+    """The cell ran longer than its limit."""
 
 
 @dataclass
@@ -202,8 +202,8 @@ def run(
 class _Line:
     """Tells whether a cell that used up its seconds spent them waiting for a processor.
 
-    A waiting cell is preempted by other processes again and again, and the kernel reports this to the process itself. That
-    matters because under Landlock there is no /proc to ask.
+    Other processes preempt a waiting cell again and again. The kernel reports this to the process itself, which matters because
+    under Landlock there is no /proc to ask.
     """
 
     def __init__(self, seconds: float, most: float) -> None:

@@ -2,7 +2,7 @@
 
 `autograder.sandbox.launch` runs this program if the grader is root. The interpreter may live below a folder that only root
 can enter, such as `/root`. In its own mount namespace, this program replaces that folder by an empty one and mounts only the
-needed paths in it. They keep their names, and nothing else of the folder can be reached.
+needed paths in it. These paths keep their names, and nothing else in the folder can be reached.
 """
 
 import ctypes
