@@ -26,7 +26,7 @@ from autograder.judging.thread_seconds import Stopwatch
 from autograder.judging.values import Array, ArrayNode, Code, EncodedValue, ObjectNode, as_array, decode, encode
 
 MAX_NOTES = 5
-LONGEST_TIMES = 20  # a limit by the clock, as a multiple of one in a call's own seconds
+LONGEST_TIMES = 20  # the limit by the clock, as a multiple of the limit in a call's own seconds
 NOTHING_RAISED = "nothing raised"  # stands for the name of an exception
 _OWN = (__file__, other_device.__file__, call_limits.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"]
@@ -97,10 +97,10 @@ def observe_within(
 ) -> Observation:
     """Call `observe` with a deadline, for the learner's own notebook: an endless loop becomes an observation.
 
-    `seconds` are the call's own: time in which it waits for a processor busy with other programs doesn't count. This works on
-    every platform, without signals. The call runs in a thread, which an asynchronous exception asks to stop. A thread that
-    doesn't stop is left behind. Grading does not rely on this, because there the sandbox is killed from outside. A browser has
-    no threads, so there `observe_by_line` is used.
+    `seconds` are the call's own: time in which it waits for a processor that is busy with other programs doesn't count. The call
+    runs in a thread, which an asynchronous exception asks to stop, so this needs no signals. A thread that doesn't stop is left
+    behind. Grading does not rely on this, because there the sandbox is killed from outside. A browser has no threads, so there
+    `observe_by_line` is used.
     """
     if sys.platform == "emscripten":
         return observe_by_line(seconds, answer, probe, dtype=dtype, how=how)
@@ -187,7 +187,7 @@ def _run(answer: Any, values: Any) -> Any:
         except Exception as error:
             raise _UnusableError(Failure("weights", type(error).__name__, str(error)[:600])) from None
     results: list[Any] = []
-    beside = []  # other objects of the class, kept alive because what they share might vanish with them
+    beside = []  # other objects of the class, kept alive because state that they share with `obj` might vanish with them
     for call in script.calls:
         match call:
             case Keeps():

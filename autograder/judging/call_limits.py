@@ -56,7 +56,7 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
     If the inputs are `tensors`, only the largest single allocation counts. For arrays, the peak memory in use counts too.
     """
     with contextlib.suppress(Exception):
-        call()  # an exception here comes again in the measured call
+        call()  # an exception here is raised again in the measured call
     with contextlib.ExitStack() as looks:
         profiler = None
         if tensors or "torch" in sys.modules:
@@ -76,7 +76,7 @@ def within(room: int, call: Callable[[], Any], *, tensors: bool) -> Any:
 
 
 def kept(obj: Any, beside: Any) -> int:
-    """Count the numbers in the arrays and tensors that `obj` holds: shared memory once, and none that `beside` reaches too."""
+    """Return how many numbers the arrays and tensors in `obj` hold, counting shared memory once and skipping that of `beside`."""
     given = _memory(beside)
     return sum(size for place, size in _memory(obj).items() if place not in given)
 

@@ -2,8 +2,7 @@
 
 In: an `Exercise`. Out: functions. A mistake is listed as a whole wrong answer or as one wrong step: another setting of the
 exercise's `recipe` (`Instead`), changed inputs (`Before`) or a changed result (`After`). Two steps can be composed, but two whole
-answers usually cannot. One learner who makes two mistakes is about as common as three learners who make one, so it pays to
-list steps.
+answers usually cannot. For every three learners who make one mistake, about one makes two at once, so it pays to list steps.
 """
 
 import itertools

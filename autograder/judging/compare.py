@@ -45,7 +45,7 @@ def _mismatch_of(exercise: ExerciseRecord, record: CaseRecord, observation: Obse
 
 
 def imprecise(record: CaseRecord, observation: Observation) -> Mismatch | None:
-    """Return a mismatch of the check "dtype" if the result has the wrong precision, else None. All other checks have passed.
+    """Return a mismatch of the check "dtype" if the result has the wrong precision, else None. `judge` applies this check last.
 
     If a case passes tensors in double precision, the results must be double too. If the right result is float16, the answer's
     result must not have more bits.
@@ -93,7 +93,7 @@ def score_of(exercise: ExerciseRecord, passed: Sequence[bool]) -> float:
 def compare(
     expected: Observation, observation: Observation, tolerance: Tolerance, properties: Sequence[Property], *, finite: bool = True
 ) -> Mismatch | None:
-    """Return the first check that fails, or None. `finite=False` skips the one for NaN, because a mistake may give NaN itself."""
+    """Return the first check that fails, or None. `finite=False` skips the check for NaN, because a mistake may return NaN."""
     if expected.failure is not None:
         return _raising(expected.failure, observation)
     if observation.failure is not None:
@@ -105,7 +105,7 @@ def compare(
     leaves = zip(expected.value.leaves(), observation.value.leaves(), strict=True)
     pairs = [(path, want.content, got.content) for (path, want), (_, got) in leaves]
     arrays = [(path, want, got) for path, want, got in pairs if isinstance(want, np.ndarray) and isinstance(got, np.ndarray)]
-    problems = itertools.chain(  # in the order of `CHECKS`, each looked for once there is none before
+    problems = itertools.chain(  # in the order of `CHECKS`; a check runs only if all checks before it pass
         (_shape_and_dtype(*each) for each in pairs),
         (_finite(*each) for each in arrays if finite),
         (_property(law, arrays) for law in properties),
@@ -189,7 +189,7 @@ def _other_kind(a: EncodedValue, b: EncodedValue, path: str) -> Mismatch:
 
 
 def _fits(a: EncodedValue, b: EncodedValue) -> bool:
-    """Whether a leaf is of the kind that is expected. Any number is: 960.0 is as right as 960, and its value is compared."""
+    """Return whether leaf `b` is of the expected kind, that of `a`. Any number fits a number, so 960.0 is as right as 960."""
     if isinstance(a, ArrayNode):
         return a.kind == b.kind if isinstance(b, ArrayNode) else a.content.ndim == 0 and b.is_number
     if isinstance(b, ArrayNode):
@@ -229,7 +229,7 @@ def _property(law: Property, arrays: Sequence[tuple[str, Array, Array]]) -> Mism
         elif law.kind == "at_most_one":
             bad, what = got > 1 + 1e-6, fact("mismatch.above_one")
         else:
-            target = want.sum(axis=law.axis, keepdims=True)  # 1, or 0 in a case whose rows are meant to be empty
+            target = want.sum(axis=law.axis, keepdims=True)  # 1, or 0 in a case whose rows should be empty
             total = got.sum(axis=law.axis, keepdims=True)
             off = ~(np.abs(total - target) <= 1e-4) & ~np.isnan(target)  # if NaN is expected, the check of the values decides
             bad = np.broadcast_to(off, got.shape)

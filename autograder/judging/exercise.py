@@ -60,8 +60,8 @@ class Case:
     """One input on which the answer is checked.
 
     `grad`: The inputs whose gradients are compared too (under a fixed random cotangent).
-    `edge`: The share of the points that only this case decides: an edge case. Cases with `edge=0` are the core,
-    and a wrong core scores zero whatever the edges do, so a constant or a stub cannot collect marks on them.
+    `edge`: The share of the points that this case alone decides, which makes it an edge case. Cases with `edge=0` are the core.
+    A wrong core scores zero whatever the edge cases do, so a constant or a stub cannot collect marks on them.
     `raises`: The built-in exception, or a base of it, that a right answer must raise.
     `double`: Passes tensors in double precision and expects results in it, which exposes tensors created without `dtype=`.
     `room`: The answer may allocate at most this many times the bytes of its inputs (0: no limit).
@@ -130,7 +130,7 @@ class Instead:
 class Made:
     """A recipe that is a factory.
 
-    `factory(**settings)` returns a function of the inputs or a class; `factory()` returns a right one.
+    `factory(**settings)` returns a function of the inputs or a class; `factory()` returns a right answer.
     """
 
     factory: Callable[..., Any]

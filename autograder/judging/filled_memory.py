@@ -23,7 +23,7 @@ def filled_memory() -> Iterator[None]:
         if (torch := sys.modules.get("torch")) is not None:  # its deterministic mode fills memory, too
             before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
             undo.callback(torch.use_deterministic_algorithms, before, warn_only=warns)
-            torch.use_deterministic_algorithms(True, warn_only=True)  # without such a version, an operation runs as usual
+            torch.use_deterministic_algorithms(True, warn_only=True)  # an operation without a deterministic version runs as usual
         yield
 
 

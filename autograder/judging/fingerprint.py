@@ -22,7 +22,7 @@ ROUNDING = 10.0  # allows for single precision and for another order of summatio
 
 
 def fingerprint(observation: Observation) -> Array | None:
-    """Return the fingerprint of `observation`, or None if there is no value or an array is not of real numbers."""
+    """Return the fingerprint of `observation`, or None if it has no value or an array with anything but real numbers."""
     if observation.failure is not None or observation.value is None:
         return None
     pieces, parts = [], []

@@ -49,6 +49,6 @@ class Probe:
     inputs: EncodedValue
     grad: tuple[str, ...] = ()
     cotangent: EncodedValue | None = None
-    room: float = 0.0  # how many times the bytes of the inputs may be made anew; 0 where nobody watches
+    room: float = 0.0  # the answer may allocate at most this many times the bytes of its inputs; 0: no limit
     by_hand: bool = False  # no automatic differentiation
-    elsewhere: bool = False  # the tensors are on a device that is pretended
+    elsewhere: bool = False  # the tensors are on a simulated second device

@@ -1,8 +1,8 @@
-"""A device that is pretended: what an answer does on a GPU can be seen where there is none.
+"""Simulate a second device, which shows without a GPU what an answer would do on one.
 
-In: the inputs of a call. Out: the same tensors, which say that they are on the device `PLACE`. Their numbers stay in the main
-memory, so that loops, `.tolist()` and everything else gives what it does on a real device, and mixing devices raises what it does
-there. PyTorch is imported where a case asks for it.
+In: the inputs of a call. Out: the same tensors, which report that they are on the device `PLACE`. Their numbers stay in main
+memory, so loops, `.tolist()` and everything else give the same results as on a real device, and mixing devices raises the same
+error. PyTorch is imported only if a case asks for this.
 """
 
 import functools
@@ -14,7 +14,10 @@ PLACE = "meta"  # a device that every PyTorch has
 
 
 class Device(NamedTuple):
-    """`there()` is the mode in which a call runs, `send` puts a value onto the device, and `fetch` takes a result from it."""
+    """`there()` is the context in which a call runs, `send` moves a value to the device, and `fetch` brings a result back.
+
+    `fetch` raises RuntimeError if a tensor in the result is not on the device.
+    """
 
     there: Callable[[], AbstractContextManager[Any]]
     send: Callable[[Any], Any]
@@ -23,7 +26,7 @@ class Device(NamedTuple):
 
 @functools.cache
 def device() -> Device:
-    """The device, made at the first call."""
+    """Return the simulated device, which is made at the first call."""
     import torch
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -32,7 +35,7 @@ def device() -> Device:
     copy, convert = torch.ops.aten.copy_.default, torch.ops.aten._to_copy.default
 
     class Elsewhere(torch.Tensor):
-        """A tensor on the device; `held` has its numbers."""
+        """A tensor on the simulated device. `held` is a tensor in main memory with its numbers."""
 
         held: torch.Tensor
 
@@ -77,13 +80,13 @@ def device() -> Device:
         return tree_map(_send, result) if (_is_there(place) if place is not None else there) else result
 
     class Dispatched(TorchDispatchMode):
-        """Runs operations without such a tensor, as `torch.zeros(3, device=x.device)`."""
+        """Runs operations that get no tensor of the device, such as `torch.zeros(3, device=x.device)`."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return _run(func, args, kwargs or {})
 
     class Called(TorchFunctionMode):
-        """Makes tensors of Python's numbers, which PyTorch copies to a device without an operation that could be dispatched."""
+        """Makes tensors from Python's numbers, because PyTorch dispatches no operation when it copies these to a device."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}

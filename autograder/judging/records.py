@@ -73,7 +73,7 @@ class ExerciseRecord:
     behaviour: str = ""
     near: tuple[NearSlip, ...] = ()  # the small slips that `CaseRecord.near` is made of
     repairs: bool = True  # whether `check` may look into a learner's code for what is wrong
-    operators: str = ""  # the module with the course's own slips, which `near` may hold: see `mutants.course_operators`
+    operators: str = ""  # the module with the course's own slips, which may occur in `near`: see `mutants.course_operators`
 
 
 AnyRecord = ExerciseRecord | Prediction
@@ -118,7 +118,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Explanation(Generic[FindingT]):
-    """What explains a wrong answer: the findings in the order of telling, and the mistakes that they name.
+    """What explains a wrong answer: the findings in the order in which they are told, and the mistakes that they name.
 
     It is `certain` if it explains every case, and `complete` if nothing else is known to be wrong. `diagnosis` makes explanations
     and decides what a finding is.

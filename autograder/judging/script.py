@@ -43,7 +43,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Construct:
-    """A step of a `Script` that makes a second object of the class and ignores it. Later steps show if the two share state."""
+    """A step of a `Script` that makes a second object of the class and ignores it. Later steps show whether they share state."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
 

@@ -30,7 +30,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 T = TypeVar("T")
 
-# of what is stored in a pack or sent to the sandbox
+# limits on what is stored in a pack or sent to the sandbox
 MAX_ARRAYS = 4096
 MAX_BYTES = 64 * 1024 * 1024  # of all arrays together, in a pack with the manifest and the arrays' headers
 MAX_DIMS = 16
@@ -176,7 +176,7 @@ def as_array(value: Any) -> tuple[Array, str] | None:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         plain = value.detach().cpu()
-        if plain.dtype == torch.bfloat16:  # NumPy has no bfloat16; float16, if hardly anything is lost, shows the low precision
+        if plain.dtype == torch.bfloat16:  # NumPy has no bfloat16; float16 shows the low precision, if it loses hardly anything
             plain = plain.float()
             plain = plain.half() if bool(((plain.half().float() - plain).abs() < 1e-7).all()) else plain
         return plain.resolve_conj().numpy(), "tensor"
