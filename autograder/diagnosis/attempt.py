@@ -40,7 +40,7 @@ EVERYWHERE = {
 def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) -> Result:
     """Run `answer` on every case of `record`, within the exercise's time limit, and return the verdict.
 
-    With `repair`, and if no mistake is certain without it, it also searches for a change of the answer's code that passes.
+    With `repair`, it also searches for a change of the answer's code that passes every check, if no mistake is certain already.
     """
     if any(case.probe.grad for case in record.cases):
         with contextlib.suppress(ImportError):
@@ -63,9 +63,9 @@ def check_answer(record: ExerciseRecord, answer: Any, *, repair: bool = True) ->
 
 
 def with_repair(result: Result, answer: Any) -> Result:
-    """Return the same verdict, explained by a change of the answer's code that passes if nothing was certain before.
+    """Return the same verdict. If no mistake was certain, search for a change of the answer's code that passes and explains it.
 
-    This runs many small changes of the answer, which takes a second or two.
+    This tries many small changes of the answer, which takes a second or two.
     """
     if result.passed or not result.exercise.repairs:
         return result
@@ -98,7 +98,7 @@ _QUOTED = re.compile(r"`[^`]+`|\$[^$]+\$")
 
 
 def _quotes_unseen_code(result: Result, answer: Any, diagnosis: Diagnosis) -> bool:
-    """Return whether a slip's description has a name or number of another program, which neither answer nor exercise has."""
+    """Return whether a slip's description quotes a name or number that neither the answer nor the exercise contains."""
     slips = [known.what for known in diagnosis.known if isinstance(known, NearSlip)]
     quoted = {name for slip in slips for code in slip.code for name in _NAME.findall(code)}
     source = source_of(answer) if slips else None

@@ -1,8 +1,8 @@
 """Keep errors in an explanation away from the verdict, so that nobody loses a mark because an explanation failed.
 
-In: the code that explains. Out: its result, or nothing if it raised. With `ATTN_STRICT=1`, as the tests run, exceptions pass:
-each one is an error in the explanation itself, because exceptions in learners' code become values where that code is run
-(`observe`, `Written.build`).
+In: the code that explains. Out: its result, or nothing if it raised. With `ATTN_STRICT=1`, which the tests set, exceptions are
+not suppressed. Each of them is an error in the explanation itself, because exceptions in learners' code are caught where that
+code runs (`observe`, `Written.build`).
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Name a mistake for each wrong output of an answer that returns several.
+"""Name a mistake for each wrong output of an answer that returns several outputs.
 
 In: an exercise and the judged cases, none of which raised. Out: a `Diagnosis`, or None.
 """
@@ -15,7 +15,7 @@ from autograder.judging.records import ExerciseRecord, Known
 
 
 def by_output(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """Return a known mistake for each wrong output, of at least two outputs; None if one of them has none."""
+    """Return a known mistake for each wrong output. None if no mistake explains one of them, or if there is only one output."""
     paths = dict.fromkeys(path for record, _ in cases for path in values(record.expected))
     wrong = [path for path in paths if any(wrong_at(path, case, exercise.tolerance) for case in cases)]
     if len(paths) < 2 or not wrong:
@@ -46,13 +46,13 @@ def _explains(name: str, path: str, cases: Sequence[Case], tolerance: Tolerance)
 
 
 def _one_call(cases: Sequence[Case], paths: Sequence[str], tolerance: Tolerance) -> Fact | None:
-    """Return the call of a class that returns all wrong parts at `paths`, wherever it is in the script; None if several do."""
+    """Return the call of a class, as it is written, that returns all wrong parts at `paths`; None if different calls do."""
     wrong = [(record, path) for path in paths for record, result in cases if wrong_at(path, (record, result), tolerance)]
     calls = {called[1] if (called := call_at(record.probe.inputs, path)) is not None else None for record, path in wrong}
     return calls.pop() if len(calls) == 1 else None
 
 
 def _worth(cases: Sequence[Case], paths: Sequence[str]) -> float:
-    """Return how many bits the parts of the result at `paths` are worth. Chance alone reaches a small count or two."""
+    """Return how many bits the parts of the result at `paths` are worth. One or two small counts may match by chance."""
     returned = [values(result.observation) for _, result in cases if not result.passed]
     return sum(worth(parts.get(path)) for parts in returned for path in paths)

@@ -1,4 +1,4 @@
-"""Find the call of a class to which a part of a result belongs, and how that call is written.
+"""Find which call of a class returned a part of a result, and say how that call is written.
 
 In: the inputs of a case, and the path of a part of its result, such as `[1][0]`. Out: facts.
 """

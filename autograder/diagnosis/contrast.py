@@ -93,7 +93,7 @@ def _of_array(name: str, array: Array) -> Iterator[Fact]:
 
 
 def _of_numbers(array: Array) -> Iterator[str]:
-    """Yield the features, by the ends of their keys, of the entries of an array that has some."""
+    """Yield the features of the entries of a non-empty array, as the ends of their keys."""
     if array.dtype.kind == "b":
         yield "true" if array.all() else "false.somewhere"
         if array.ndim and not array.any(axis=-1).all():

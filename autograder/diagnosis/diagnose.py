@@ -1,9 +1,9 @@
 """Find the mistake behind the failing cases. The first explanation that covers all of them wins.
 
 In: an exercise with the outputs of its known mistakes, and the judged cases of an answer. Out: a `Diagnosis`, or None.
-In this order: a known mistake; a small slip in a right program; two known mistakes that were composed when the pack was made;
-one mistake here and another there; a known mistake and a slip, or two slips; a mistake for each output of a tuple; last,
-hedged, a known mistake that explains most of what fails.
+The order is: a known mistake; a small slip in a right program; two known mistakes that were composed when the pack was made;
+two mistakes that each explain some of the cases; a known mistake and a slip, or two slips; a mistake for each output of a
+tuple; and last, hedged, a known mistake that explains most of what fails.
 """
 
 from collections.abc import Sequence
@@ -53,13 +53,16 @@ _ERRORS = ("exact.raised", "exact.stopped.known")
 def _with_parts(
     exercise: ExerciseRecord, results: Sequence[CaseResult], diagnosis: Diagnosis, parts: Sequence[PartialFinding]
 ) -> Diagnosis:
-    """Add what the named mistake leaves unsaid. An error in the case on show comes first if Python says what it is."""
+    """Return the diagnosis with the proven `parts` that its mistake leaves unsaid.
+
+    An error in the case on show comes first if Python's message explains it.
+    """
     proofs = tuple(part.proof for part in parts)
     first = next((part.proof for part in parts if part.proof.key in _ERRORS and part.shown(results)), None)
     findings: tuple[Finding, ...] = (*diagnosis.findings, *(Also(proof) for proof in proofs if proof is not first))
     if first is not None:
         findings = (error_of(first), Added(findings))
-    # what goes wrong only on another device names no mistake in the numbers
+    # a failure that occurs only on another device does not name a mistake in the numbers
     named = tuple(part.proof for part in parts if not _is_of_the_device(exercise, part))
     return replace(diagnosis, findings=findings, known=diagnosis.known or named)
 
@@ -86,6 +89,6 @@ def _explained(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagn
 
 
 def _is_a_listed_error(exercise: ExerciseRecord, results: Sequence[CaseResult], diagnosis: Diagnosis) -> bool:
-    """Return whether a listed mistake raises the exceptions that fail, because its name says more than the exception does."""
+    """Return whether every failing case raises, and one listed mistake explains that: it says more than the exception does."""
     raised = all(result.passed or result.observation.failure is not None for result in results)
     return raised and len(diagnosis.known) == 1 and diagnosis.known[0].id in {known.id for known in exercise.known}

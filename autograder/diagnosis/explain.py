@@ -71,7 +71,7 @@ class Report:
     hidden: bool = False
     surprise: bool = False  # a prediction that earned its points but was wrong
     following: tuple[tuple[str, str], ...] = ()  # what to do next: pairs of a text and a link or ""
-    carried: tuple[str, ...] = ()  # failing exercises that it calls, which were replaced by the reference
+    carried: tuple[str, ...] = ()  # failing exercises that the answer calls, each replaced by its reference
     known: tuple[Mistake, ...] = field(default=(), repr=False)  # the mistakes that the headline names for certain
     effort: str = ""
     change: str = ""  # the change that would pass the checks, shown on request
@@ -82,7 +82,7 @@ class Report:
 
     @property
     def recorded(self) -> str | None:
-        """The ids of the mistakes that are named for certain, as progress and reports keep them, or None."""
+        """Return the ids of the mistakes that are named for certain, as progress and reports store them, or None."""
         return "+".join(known.id for known in self.known) or None
 
 
@@ -193,7 +193,7 @@ def _report(result: Result, status: str, headline: str, advice: str = "", detail
 
 
 def _notes(exercise: ExerciseRecord, shown: CaseResult) -> list[str | Fact]:
-    """List what was noticed besides the verdict.
+    """Return what was noticed besides the verdict.
 
     A class has no note about renamed parameters, because its script calls it by name.
     """
@@ -299,7 +299,7 @@ def _detail(case: str, mismatch: Mismatch, result: Result) -> str:
 
 
 def _right(result: Result) -> list[Fact]:
-    """Return which outputs are right, if there are several. For a class, each case has other calls, so it returns none."""
+    """Return which outputs are right, if there are several; nothing for a class, because each of its cases has other calls."""
     if any(is_script(record.probe.inputs) for record in result.exercise.cases):
         return []
     right, _ = right_outputs(result.exercise, result.cases)
@@ -307,12 +307,15 @@ def _right(result: Result) -> list[Fact]:
 
 
 def _are_codes(mismatch: Mismatch, exercise: ExerciseRecord) -> bool:
-    """Return whether a few small whole numbers are compared that are codes for something, whose difference means nothing."""
+    """Return whether the compared values are a few small whole numbers that only stand for something, like codes.
+
+    The difference of two codes means nothing.
+    """
     want, got = mismatch.expected, mismatch.got
     if want is None or got is None or want.size > FEW_CODES or not (exercise.behaviour or want.dtype.kind in "iu"):
         return False
     both = np.concatenate([want.ravel(), got.ravel()])
-    if both.dtype.kind not in "iuf" or np.isin(both, (0, 1)).all():  # for truth values, the difference does show which are wrong
+    if both.dtype.kind not in "iuf" or np.isin(both, (0, 1)).all():  # for truth values, the difference shows which are wrong
         return False
     return bool((np.abs(both) < LARGEST_CODE).all() and (both == np.round(both)).all())
 

@@ -21,7 +21,7 @@ from autograder.judging.values import Array
 
 BY_HAND, STEP_BY_STEP = fact("advice.by_hand"), fact("advice.step_by_step")
 ONE_AT_A_TIME = fact("advice.one_at_a_time")  # a design has no intermediate values to check
-MOST_CALLS = 8  # in a longer script the first wrong call is not reported
+MOST_CALLS = 8  # the first wrong call is reported only if it is among so many
 SHORT = 4  # results with fewer entries are written out
 SLIGHTLY = 1e-3
 FEW = 6  # fewer entries may be in order, or have one sign, by accident
@@ -49,14 +49,14 @@ def meaning(exercise: ExerciseRecord) -> Fact | None:
 
 
 def facts(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> list[Fact]:
-    """Return the facts, each of which stands by itself."""
+    """Return the facts, the most telling first. Each can be told by itself."""
     failing = [pair for pair in zip(exercise.cases, results, strict=True) if not pair[1].passed]
     shown = [pair for pair in failing if pair[1].observation.failure is None and pair[0].expected.failure is None]
     candidates = [contrast(exercise.cases, results)]
     if shown:
         record, result = min(shown, key=lambda pair: (pair[1].edge > 0, pair[1].size))
         candidates.insert(0, first_call(record, result, exercise.tolerance))
-        candidates += () if exercise.behaviour else _compare_values(record, result, exercise.tolerance)  # codes are no quantities
+        candidates += () if exercise.behaviour else _compare_values(record, result, exercise.tolerance)  # codes aren't quantities
     right, wrong = right_outputs(exercise, results)
     if right and wrong:
         candidates.append(fact("fact.outputs", count=len(right), right=tuple(right[:6]), wrong=tuple(wrong[:6])))
@@ -154,7 +154,7 @@ def _written(array: Array) -> str:
 
 
 def _as_a_function(want: Array, got: Array) -> Iterator[Fact]:
-    """Yield whether each entry depends on the right one alone: as a power of it, or in the same or opposite order."""
+    """Yield a fact if each entry depends only on the right entry: as a power of it, or in the same or the opposite order."""
     a, b = want.ravel(), got.ravel()
     if len(np.unique(a.round(9))) < FEW:
         return
@@ -172,7 +172,7 @@ def _as_a_function(want: Array, got: Array) -> Iterator[Fact]:
 
 
 def _places(wrong: Array) -> Iterator[Fact]:
-    """Yield along which axis whole rows are right, and which rows."""
+    """Yield which slices are right and which are wrong, along the last axis that has both."""
     for axis in range(-1, -wrong.ndim - 1, -1):
         others = tuple(other for other in range(wrong.ndim) if other != axis % wrong.ndim)
         hit: Any = wrong.any(axis=others) if others else wrong

@@ -42,7 +42,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Also:
-    """A mistake that was made besides those already told."""
+    """A mistake that was made in addition to those already told."""
 
     mistake: Mistake
 
@@ -96,7 +96,7 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Added:
-    """Findings beyond something that had to be settled first."""
+    """Further findings, told after an error that comes first."""
 
     findings: tuple["Finding", ...]
 

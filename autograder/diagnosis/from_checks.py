@@ -56,7 +56,7 @@ class PartialFinding:
     places: frozenset[int]
 
     def shown(self, results: Sequence[CaseResult]) -> bool:
-        """Return whether the case on show is one of its cases. That is the smallest failing core case, or else edge case."""
+        """Return whether `places` has the case on show: the smallest failing core case or, without one, edge case."""
         failing = [place for place, result in enumerate(results) if not result.passed]
         return min(failing, key=lambda place: (results[place].edge > 0, results[place].size)) in self.places
 
@@ -86,7 +86,7 @@ def partial_findings(exercise: ExerciseRecord, results: Sequence[CaseResult]) ->
     failing = {place for place, result in enumerate(results) if not result.passed}
     refusing = {place for place in failing if exercise.cases[place].expected.failure is not None}
     if any(_kind(results[place]) == "raised" for place in failing - refusing):
-        refusing = set()  # if it also stops on valid inputs, it has not reached its own refusal
+        refusing = set()  # an answer that stops on valid inputs too may never reach the check that should refuse invalid ones
     if any(result.observation.mutated for result in results):
         yield PartialFinding(_changed([result for result in results if result.observation.mutated]), frozenset())
     if any(imprecise(record, result.observation) for record, result in zip(exercise.cases, results, strict=True)):
@@ -117,7 +117,7 @@ def _stopped(failing: Sequence[CaseResult]) -> Fact | None:
 
 
 def diagnose_proven_part(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> Diagnosis | None:
-    """If nothing explains everything observed, return a diagnosis of the part that the checks prove, else None."""
+    """Return a diagnosis of the part that the checks prove, for an answer that nothing explains completely; None without one."""
     parts = list(partial_findings(exercise, results))
     proofs = [part.proof for part in parts if part.proof is not _IMPRECISE and not part.proof.key.startswith("exact.stopped")]
     if not proofs or all(result.passed for result in results_without(exercise, results, parts)[1]):
@@ -228,7 +228,7 @@ def _is_error(name: object) -> bool:
 
 
 def _python(failing: Sequence[CaseResult]) -> Fact | None:
-    """Return an exception that says by itself what was written."""
+    """Return a fact about an exception that reveals by itself what was written, or None."""
     failures = [result.observation.failure for result in failing]
     kinds = {(failure.type, re.sub(r"\d+", "#", failure.message)) for failure in failures if failure is not None}
     if len(kinds) != 1 or failures[0] is None or failures[0].kind != "raised":

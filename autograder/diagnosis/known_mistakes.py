@@ -1,8 +1,8 @@
-"""Match an answer with known mistakes and with programs near a right one: one alone, two at once, or one here and another there.
+"""Match an answer with known mistakes and programs near a right one: one mistake, two at once, or two in different cases.
 
-In: an exercise with the outputs of its mistakes, and the judged cases. Out: a `Diagnosis`, or None. A name is certain only if it
-explains every case and enough was observed to rule out a coincidence. A single number is weak evidence. It is named only if it
-matches far more closely than the exercise requires, and it never names two mistakes for certain.
+In: an exercise with the outputs of its mistakes, and the judged cases. Out: a `Diagnosis`, or None. A mistake is certain only if
+it explains every case and enough was observed to rule out a coincidence. A single number is weak evidence. It has to match a
+mistake's number far more closely than the exercise requires, and it never makes two mistakes at once certain.
 """
 
 import itertools
@@ -92,7 +92,10 @@ def _parts(pair: str) -> list[str]:
 
 
 def _pair_explains(name: str, cases: Sequence[Case], fingerprints: Sequence[Array | None], tolerance: Tolerance) -> bool:
-    """Return whether the two mistakes together give what was observed in every case. Cases in which they raise are skipped."""
+    """Return whether the two mistakes together give what was observed in every case.
+
+    Where they raise together, the answer only has to raise too.
+    """
     shown = False
     for (record, result), numbers in zip(cases, fingerprints, strict=True):
         stored = record.pairs.get(name)
@@ -107,12 +110,12 @@ def _pair_explains(name: str, cases: Sequence[Case], fingerprints: Sequence[Arra
 
 
 def _wrong_in_value(result: CaseResult) -> bool:
-    """Return whether more is wrong than a changed input, because right numbers are no evidence of a mistake in them."""
+    """Return whether something other than a changed input is wrong. Right numbers are no evidence of a mistake in them."""
     return result.mismatch is not None and result.mismatch.check != "inputs unchanged"
 
 
 def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: bool) -> Diagnosis | None:
-    """Match a right program or a listed mistake, with one small slip (`single`) or with two."""
+    """Return the diagnosis of one small slip in a right program (`single`), or of two slips or a listed mistake and a slip."""
     names = [name for name in dict.fromkeys(name for record, _ in cases for name in record.near) if (PAIR in name) != single]
     if not names or (one_number(exercise) and not single) or _all_raise(cases):
         return None
@@ -136,7 +139,7 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
     bits_left = evidence(cases) - math.log2(int(fitting[0]) + len(names) / 8)  # common slips are stored first, after fewer tries
     if bits_left < LIKELY:
         return None
-    sure = bits_left >= SURE and not exercise.behaviour  # what is judged of a design is coarse: many a program does the same
+    sure = bits_left >= SURE and not exercise.behaviour  # a design is judged coarsely, so many programs match
     parts = names[fitting[0]].split(PAIR)
     if not sure and any(part.startswith(UNLISTED) for part in parts):
         return None  # such guesses are seldom right; the line where the numbers become wrong says more
@@ -144,7 +147,7 @@ def match_unlisted(exercise: ExerciseRecord, cases: Sequence[Case], *, single: b
 
 
 def _only_lost(cases: Sequence[Case], tolerance: Tolerance) -> bool:
-    """Whether every wrong entry of the results is NaN or infinite, and each in an array of the right shape."""
+    """Return whether every wrong entry of the results is NaN or infinite, in arrays of the right shape."""
     for record, result in cases:
         if result.passed:
             continue
@@ -163,21 +166,21 @@ def _is_lost(want: object, got: object, tolerance: Tolerance) -> bool:
 
 
 def _is_of_result(mistake: Known | NearSlip) -> bool:
-    """Whether something is done to the right result: that shows in its numbers, where some are not lost."""
+    """Return whether the mistake changes a right result afterwards, which would show in its finite entries too."""
     return isinstance(mistake, NearSlip) and plain_slip(mistake.what).key.startswith("slip.result.")
 
 
 def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
-    """Return a tolerance as tight as two ways to compute the same thing allow: a name has to match better than an answer."""
+    """Return a tolerance that allows only for rounding, because a mistake has to match more closely than a right answer."""
     arrays = [array for _, result in cases if result.observation.value for array in result.observation.value.arrays]
-    arrays += [array for record, _ in cases for array in record.probe.inputs.arrays]  # behaviours come in double precision
+    arrays += [array for record, _ in cases for array in record.probe.inputs.arrays]  # behaviours are double themselves
     double = all(array.dtype.kind != "f" or array.dtype.itemsize == 8 for array in arrays)
     rtol, atol = (1e-7, 1e-10) if double else (1e-5, 1e-6)
     return Tolerance(min(tolerance.rtol, rtol), min(tolerance.atol, atol))
 
 
 def evidence(cases: Sequence[Case]) -> float:
-    """Return roughly how many bits of evidence were observed. A match with n bits by chance takes about 2^n programs."""
+    """Return roughly how many bits of evidence were observed. About 2^n programs have to be tried to match n bits by chance."""
     bits = 0.0
     for record, result in cases:
         if not result.passed:
@@ -209,13 +212,13 @@ def worth(value: object) -> float:
     if value.dtype.kind == "b":
         return value.size / 3
     numbers = np.unique(np.real(value[np.isfinite(value)]).astype(np.float64).round(6))
-    places = value.size / 3 if 1 < len(numbers) <= 8 else 0.0  # of few distinct numbers, the places say more than the values
+    places = value.size / 3 if 1 < len(numbers) <= 8 else 0.0  # if few numbers are distinct, their places say more than they do
     whole = numbers[:8] == np.round(numbers[:8])
     return places + float(np.where(whole, np.log2(1 + np.abs(numbers[:8])), 18.0).sum())
 
 
 def match_here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """Match two mistakes that each explain some of the failing cases, while no other case contradicts either."""
+    """Return the diagnosis of two mistakes that each explain some of the failing cases, if no other case contradicts either."""
     shown = [
         (known, name, {i for i, case in enumerate(cases) if _shows(name, case, exercise.tolerance)})
         for known in exercise.known
@@ -235,9 +238,9 @@ def match_here_and_there(exercise: ExerciseRecord, cases: Sequence[Case]) -> Dia
 
 
 def match_most(exercise: ExerciseRecord, cases: Sequence[Case]) -> Diagnosis | None:
-    """Match a known mistake that explains more than half of what fails, never for certain.
+    """Return the diagnosis, never certain, of the known mistake that explains most failing cases, if these are more than half.
 
-    Shapes that don't fit are no evidence.
+    An exception from shapes that don't fit is no evidence.
     """
     failing = sum(not result.passed for _, result in cases)
 
@@ -269,7 +272,7 @@ def named(cases: Sequence[Case], *names: Known | NearSlip, certain: bool = True)
     """Return the diagnosis that these mistakes were made."""
     # if every failing case raises, a name is certain only if no other mistake raises the same exceptions
     sure = certain and (not _all_raise(cases) or (len(names) == 1 and _own_exception(cases, names[0])))
-    # another number often does the same in these cases, so beside a second mistake it is a guess
+    # other numbers often have the same effect in these cases, so a wrong number beside a second mistake is a guess
     sure = sure and not (len(names) > 1 and any(_is_number(known) for known in names))
     return Diagnosis((Matched(names, manner_of(cases) if sure else Manner.HEDGED),), names, sure)
 

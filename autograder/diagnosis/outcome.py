@@ -1,4 +1,4 @@
-"""Take apart what came out of a case, and compare it with what something else would give."""
+"""Split the result of a case into its parts, and compare it with the right result or with that of a mistake."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Case = tuple[CaseRecord, CaseResult]
 
 
 def values(observation: Observation) -> dict[str, object]:
-    """Return the parts of the returned value by their paths: arrays, where plain numbers become 0-d, strings and None."""
+    """Return the parts of the returned value by their paths: arrays (0-d for plain numbers) and other plain values."""
     if observation.value is None:
         return {}
     return {path: np.asarray(leaf.content) if leaf.is_number else leaf.content for path, leaf in observation.value.leaves()}
@@ -46,14 +46,14 @@ def right_outputs(exercise: ExerciseRecord, results: Sequence[CaseResult]) -> tu
 
 
 def same_in(record: CaseRecord, mistake: Observation, observation: Observation, tolerance: Tolerance) -> bool:
-    """Compare like `same_outcome`, except that if an exception is expected, it doesn't matter what was returned instead."""
+    """Return what `same_outcome` does, except that if an exception is expected, it doesn't matter what was returned instead."""
     if record.expected.failure is not None and mistake.failure is None:
         return observation.failure is None
     return same_outcome(mistake, observation, tolerance)
 
 
 def same_outcome(mistake: Observation, observation: Observation, tolerance: Tolerance) -> bool:
-    """Return whether the mistake does what was observed: the same value and gradients, or the same exception for one reason."""
+    """Return whether the mistake does what was observed: the same value and gradients, or an exception with the same reason."""
     if mistake.failure is not None or observation.failure is not None:
         if mistake.failure is None or observation.failure is None:
             return False

@@ -1,4 +1,4 @@
-"""Quote the learner's own code: a slip is found in a right program but told about the line that the learner wrote.
+"""Quote the learner's own code: a slip was found in a right program, but the report places it in the learner's own line.
 
 In: a diagnosis and the text of the answer. Out: the diagnosis, in which each quoted piece of code occurs in the answer and has
 its line number. A quotation that does not occur in the answer is left out.
@@ -12,11 +12,11 @@ from autograder.diagnosis.finding import Diagnosis, Fact, Matched, Mistake, fact
 from autograder.judging.records import NearSlip
 from autograder.mutants.source import Source, plain_slip
 
-_WRITTEN = ("slip.number", "slip.name", "slip.truth")  # each has what was written as `got`, and what belongs there as `want`
+_WRITTEN = ("slip.number", "slip.name", "slip.truth")  # in these, `got` is what was written and `want` what belongs there
 
 
 def in_own_code(diagnosis: Diagnosis, source: Source) -> Diagnosis:
-    """Tell every slip about the learner's own lines."""
+    """Return the diagnosis with every slip placed in the learner's own lines."""
     lines = _lines(source)
 
     def located(mistake: Mistake) -> Mistake:

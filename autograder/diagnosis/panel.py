@@ -105,15 +105,15 @@ def to_html(report: Report) -> str:
 
 
 def _looks(report: Report) -> str:
-    """Return the status to draw: a prediction that was wrong has its points but is not shown in green."""
+    """Return the status to draw. A wrong prediction gets its points but is not shown in green."""
     return "noted" if report.surprise else report.status
 
 
 def to_text(report: Report, *, width: int = 88) -> str:
     """Return the panel for a terminal, where nothing can be folded.
 
-    It shows only the first hint. It shows none before a first try, and none if a mistake is named, as the hint may be about
-    something else.
+    It shows only the first hint. There is no hint before the first try, and none if a mistake is named, because the hint may be
+    about something else.
     """
     looks = _looks(report)
     lines = [f"{SYMBOL[looks]} {report.title} · {WORD[looks]} · {_number(report.score)} / {_number(report.points)}"]

@@ -1,8 +1,8 @@
 """Turn findings into words. This is the only module of the diagnosis that makes sentences, and it does so as the last step.
 
-In: facts and findings. Out: text in the small markup that `panel` renders. Nothing reads the text again. The sentences of a
-course's own mistakes come as their author wrote them; here they are shortened where two are told at once. Those of the slips
-that only a course knows are in its module of operators, which the key of the fact names.
+In: facts and findings. Out: text in the small markup that `panel` renders. Nothing reads the text again. The sentences about a
+course's listed mistakes are those of its author, shortened if two mistakes are told at once. The sentences about slips that only
+a course knows are in its module of operators, which the fact's key names.
 """
 
 import math
@@ -47,7 +47,7 @@ def translated(catalogue: Mapping[str, str]) -> Iterator[None]:
 
 
 def say(fact: Fact) -> str:
-    """Say a fact.
+    """Return the sentence, or part of one, that says a fact.
 
     >>> from autograder.diagnosis.finding import fact
     >>> say(fact("beside.large", by=0.5))
@@ -58,25 +58,28 @@ def say(fact: Fact) -> str:
 
 
 def _template(key: str) -> str | None:
-    """The sentence with gaps that a key stands for: of the catalogue, or of the course's module before a colon; None without."""
+    """Return the sentence with gaps for a key, from the catalogue or from the module that it names before a colon, or None."""
     module, _, name = key.rpartition(":")
     return installed(module).sentences.get(name) if module else _words.get().get(key)
 
 
 def _without_words(key: str) -> str:
-    """The sentence for a slip of a course whose operators this machine lacks, or has in another version."""
+    """Return the sentence for a slip whose course's operators this machine lacks, or has in another version.
+
+    Raises KeyError if the key is not that of a slip.
+    """
     if ":" in key or key.startswith("slip."):
         return _words.get()["slip.unnamed"]
     raise KeyError(key)
 
 
 def _numbered(key: str, fact: Fact) -> str:
-    """The key, or that of a sentence for a `count` of one, where there is one."""
+    """Return the key of the sentence for a `count` of one, if the fact has that count and the sentence exists, else `key`."""
     return f"{key}.one" if dict(fact.values).get("count") == 1 and _template(f"{key}.one") is not None else key
 
 
 def next_step(fact: Fact) -> str:
-    """What to do next about a fact, or ""."""
+    """Return what to do next about a fact, or ""."""
     return _fill(_template(_numbered(f"{fact.key}.fix", fact)) or "", dict(fact.values))
 
 
@@ -97,7 +100,7 @@ def clauses(mistakes: Sequence[Mistake], *, brief: bool = False) -> str:
 
 
 def briefly(mistake: Mistake) -> str:
-    """Say what was done, without its consequence and without what is right, which beside a second mistake may be untrue.
+    """Say what was done, without its consequence and without what is right, because a second mistake may make both untrue.
 
     >>> briefly(Known("x", "left out the factor 1/2: your scores are the squares of the right ones", ""))
     'left out the factor 1/2'
@@ -247,7 +250,7 @@ def _fill(template: str, values: Mapping[str, object]) -> str:
 
 
 class _Gaps(string.Formatter):
-    """Fills each gap by the type of its value: facts are said, and tuples are joined as the gap's format asks."""
+    """Fills each gap by the type of its value: a fact becomes its sentence, and a tuple is joined as the gap's format says."""
 
     def get_value(self, key: int | str, args: object, kwargs: Mapping[str, object]) -> object:
         return kwargs[str(key)] if key in kwargs else _words.get()[str(key)]  # a fixed word from the catalogue
@@ -270,7 +273,7 @@ class _Gaps(string.Formatter):
         return str(format(value, format_spec))
 
 
-_LISTS = {  # what stands between the entries, and the sentence that quotes each
+_LISTS = {  # the keys of the text between the entries, and of the sentence that quotes each entry
     "list": ("join.list", ""), "and": ("join.and", ""), "or": ("join.or_in", ""), "code": ("join.list", "quote.code"),
     "code_and": ("join.and", "quote.code"), "cases": ("join.and", "quote.case"),
 }  # fmt: skip

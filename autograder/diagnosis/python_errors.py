@@ -1,4 +1,4 @@
-"""Recognise slips of Python rather than of the subject: a forgotten `return`, a list for an array, shapes that don't fit.
+"""Recognise slips in Python rather than in the subject: a forgotten `return`, a list instead of an array, shapes that don't fit.
 
 In: the mismatch of a case, or the exception that an answer ended with. Out: what happened, or None.
 """
@@ -115,7 +115,7 @@ def raised(failure: Failure) -> Slip | None:
 
 
 def _fits_transposed(first: str, second: str) -> bool:
-    """Return whether two matrices can be multiplied once one of them is transposed. Vectors don't count.
+    """Return whether two matrices can be multiplied once one of them is transposed. A vector cannot be transposed.
 
     >>> _fits_transposed("2x3", "4x3"), _fits_transposed("(3,)", "(2, 3)"), _fits_transposed("(3,)", "(2,)")
     (True, True, False)
@@ -129,7 +129,7 @@ _ENTRIES = re.compile(rf"(?:return|\w+ =) \((\w+) \* (\w+)\)\.sum\([\w= -]*\)(?:
 
 
 def _rows_paired(failure: Failure) -> Slip | None:
-    """Return the slip in `return (Q * K).sum(-1)`, or that divided by a number: an entrywise product of shapes that don't fit."""
+    """Return the slip in `return (Q * K).sum(-1)`, perhaps divided by a number: entrywise multiplication of unequal shapes."""
     unfit = re.search(r"must match the size of tensor b|could not be broadcast together", failure.message)
     match = _ENTRIES.fullmatch(failure.line[1]) if unfit and failure.line else None
     return Slip(fact("raised.rows_paired", one=match[1], two=match[2]), True) if match else None

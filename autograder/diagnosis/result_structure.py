@@ -1,4 +1,4 @@
-"""Recognise a result in a wrong structure: several results for one, a list for an array, numbers for truth values, an extra axis.
+"""Recognise a result in a wrong structure, such as a list instead of an array, an extra axis, or several results instead of one.
 
 In: an exercise and the judged cases. Out: a `Diagnosis`, or None. It names the structure alone if the content is right, or the
 structure and a mistake if that mistake explains the rest.
@@ -24,13 +24,13 @@ Explain = Callable[[ExerciseRecord, Sequence[CaseResult]], Diagnosis | None]
 
 @dataclass(frozen=True)
 class Wrapping:
-    """A wrong structure. `unwrap` removes it from a value, given the right one; None if the value does not have it."""
+    """A wrong structure. `unwrap(got, want)` returns `got` without it, or None if `got` does not have it."""
 
     what: Fact
     unwrap: Unwrap
     doubles: bool = False  # applies only to cases in double precision
     alone: bool = False  # applies only if nothing else is wrong
-    everywhere: bool = False  # has to occur in all failing cases, as an axis may have length 1 by chance
+    everywhere: bool = False  # has to occur in all failing cases, because an axis may have length 1 by chance
 
 
 def diagnose_unwrapped(exercise: ExerciseRecord, results: Sequence[CaseResult], explain: Explain) -> Diagnosis | None:
@@ -59,12 +59,12 @@ def _without_wrapping(wrapping: Wrapping, record: CaseRecord, observation: Obser
     if observation.value is None or record.expected.value is None or (wrapping.doubles and not in_double(record)):
         return observation
     value = wrapping.unwrap(observation.value, record.expected.value)
-    # no gradients were computed for a result of the wrong shape
+    # a result of the wrong shape has no gradients, so they count as right
     return observation if value is None else replace(observation, value=value, grads=observation.grads or record.expected.grads)
 
 
 def _wrappings(cases: Sequence[CaseRecord], results: Sequence[CaseResult]) -> Iterator[Wrapping]:
-    """Yield the structures in which the first value that does not fit may be wrapped."""
+    """Yield the wrong structures that the value in the first failing case may have."""
     for record, result in zip(cases, results, strict=True):
         want, got = record.expected.value, result.observation.value
         if not result.passed and want is not None and got is not None:
@@ -194,7 +194,7 @@ def _double_of(got: Array, right: Any) -> Array | None:
 
 
 def _axes(more: bool) -> Unwrap:
-    """Remove axes of length 1 if the value has `more` axes than the right one, or insert missing ones."""
+    """Return an `unwrap` that removes surplus axes of length 1 (`more`), or else one that inserts missing ones."""
 
     def change(got: Array, right: Any) -> Array | None:
         if not isinstance(right, np.ndarray) or got.ndim == right.ndim or (got.ndim > right.ndim) != more:

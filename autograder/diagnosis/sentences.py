@@ -1,10 +1,11 @@
 """Every sentence that a panel can say, by key: the only words of the diagnosis, and what a translator would translate.
 
-In `{gaps}` stands what a finding holds. A key with `.fix` behind it is the next step that goes with the sentence, and one with
-`.one` behind it is for a `count` of one. `phrase` fills the gaps and joins sentences; nothing else may read them.
+The values of a finding fill the `{gaps}`. The same key followed by `.fix` has the next step that goes with the sentence, and
+followed by `.one` it has the sentence for a `count` of one. `phrase` fills the gaps and joins sentences; nothing else may read
+them.
 
-The sentences about a listed mistake stand in the course, in its `Misconception`, and those of a course's own operators beside
-them (`mutants.course_operators`).
+The sentences about a listed mistake are in the course, in its `Misconception`. Those about the slips of a course's own operators
+are beside these operators (`mutants.course_operators`).
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ ENGLISH: Mapping[str, str] = {
     "lead.right_computation": "What you compute is right, but you {told}.",
     "lead.either": "; and beside that you either {told}",
     "lead.something_else": "Something beside that is wrong, too.",
-    # how sentences of authors go, in whose language a course is: patterns of what comes before and behind what was done
+    # how authors phrase their sentences, in the course's language: patterns for what comes before and after what was done
     "author.returned": "returned",
     "author.right_before": r"(?:computed|got|have) [^,]*\bright\b[^,]*, (?:but|and) ",
     "author.consequence": r": |; |, so (?:that )?|\. ",
@@ -564,7 +565,7 @@ ENGLISH: Mapping[str, str] = {
     "repaired.one.fix": "One change there makes every check pass. What should that part compute?",
     "repaired.two.fix": "One change in each of these places makes every check pass. What should those parts compute?",
     "repaired.change": "{changes} Every check passes then.",
-    # ---------------------------------------------------------------- what is wrong with code: each stands behind a colon
+    # ---------------------------------------------------------------- what is wrong with code: each follows a colon
     "mistake.axis": "`{name}` runs along the wrong axis",
     "mistake.axis_lost": "`{code}` drops the axis that it runs along, so the shapes no longer line up",
     "mistake.all_entries": "`{code}` takes all entries together, not each slice by itself",
@@ -719,7 +720,7 @@ ENGLISH: Mapping[str, str] = {
     "stopped.running": "Your function does not finish.",
     "stopped.running.fix": "Look for a loop whose condition never becomes false. The call could not be stopped, and it"
     " keeps a core busy: once the loop is fixed, restart the kernel (Kernel menu).",
-    # ---------------------------------------------------------------- what differs: each stands behind a colon
+    # ---------------------------------------------------------------- what differs: each follows a colon
     "mismatch.nothing": "nothing was returned",
     "mismatch.shape": "expected shape {want:tuple}, got {got:tuple}",
     "mismatch.shape.turned": "expected shape {want:tuple}, got {got:tuple}",

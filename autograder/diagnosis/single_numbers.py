@@ -7,7 +7,7 @@ from autograder.judging.exercise import Exercise
 from autograder.judging.records import ExerciseRecord
 from autograder.judging.values import Array
 
-FEW = 100  # a smaller count follows from many others by a factor or by rounding
+FEW = 100  # a smaller count can easily come from another one by a factor or by rounding
 
 
 def precision(exercise: Exercise | ExerciseRecord) -> Fact:
@@ -26,10 +26,10 @@ def is_few(want: Array) -> bool:
 
 
 def diagnose_number(want: float, got: float, *, coarse: bool, few: bool = False, path: str = "") -> Diagnosis:
-    """Say how far off a single number is, and in which direction. This needs no named mistake.
+    """Return how far off a single number is, and in which direction. This needs no named mistake.
 
-    For an estimate (`coarse`) the distance is rounded, because an exact factor would give the answer away. For a `few` counted
-    things only the direction is given. If there are several numbers, `path` says which one is meant.
+    For an estimate (`coarse`) the distance is rounded, because an exact factor would give the answer away. For a small count
+    (`few`) only the direction is given. If there are several numbers, `path` says which one is meant.
     """
     if want * got < 0 and np.isfinite(got):
         return _describe("number.sign", path, got=float(f"{got:.4g}"))

@@ -1,7 +1,7 @@
 """Change a class that contains other objects, so that a step for the whole is also done for its parts.
 
-In: the tree of a class. Out: what may be missing in each method: a call of the method with the same name on what `__init__`
-makes (one object or several), or making that object again.
+In: the tree of a class. Out: changes that add what may be missing in a method: a call of the method with the same name on what
+`__init__` makes (one object or several), or a step that makes that object again.
 """
 
 import ast

@@ -35,7 +35,7 @@ def _place(source: Source, change: Sequence[Edit]) -> object:
 
 
 def _describe_edits(source: Source, change: Sequence[Edit]) -> Fact:
-    """Describe one change, which may be made in several places: those in the quoted code, and how many more there are."""
+    """Return a fact that describes one change. If it is made in several places, those outside the quoted code are counted."""
     edit = change[0]
     if isinstance(edit.node, ast.FunctionDef) and edit.what is not None:
         return edit.what
@@ -58,7 +58,7 @@ def _describe_edits(source: Source, change: Sequence[Edit]) -> Fact:
 
 
 def _of_lines(tree: ast.stmt, edit: Edit) -> Fact:
-    """Describe the lines that a change removes, inserts or exchanges."""
+    """Return a fact about the lines that a change removes, inserts or exchanges."""
     before, after = (ast.unparse(part).splitlines() for part in (tree, applied(tree, [edit])))
     line = getattr(edit.node, "lineno", 1)
     if sorted(before) == sorted(after):

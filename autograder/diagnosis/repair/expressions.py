@@ -26,7 +26,7 @@ class Names:
     torch: bool
 
     def widths(self) -> list[ast.expr]:
-        """Return what a number may be divided by, or by whose root: last axis lengths of arrays, numbers, variables."""
+        """Return the divisors to try, as they are or under a root: last axis lengths of arrays, numbers and variables."""
         last = [expression(f"{name}.shape[-1]") for name in self.arrays[:5]]
         return last + [ast.Name(name, ast.Load()) for name in (*self.numbers[:4], *self.stored[:8])]
 
@@ -39,7 +39,7 @@ def names_of(tree: ast.AST, inputs: EncodedValue, torch: bool) -> Names:
     """Return the names of one function. Parameters that are not inputs of the case count as arrays."""
     given = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg != "self"]
     stored = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    stored = [name for name in stored if name != "_"]  # by convention, nobody reads it
+    stored = [name for name in stored if name != "_"]  # by convention, `_` is never read
     values, given = inputs.items(), list(dict.fromkeys(given))
     numbers = [name for name, value in values.items() if isinstance(value.content, int | float) and name in given]
     arrays = [name for name in given if name not in values or isinstance(values[name], ArrayNode)]

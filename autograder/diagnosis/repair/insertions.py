@@ -32,7 +32,7 @@ from autograder.mutants.source import Change, Edit, Source, plain_slip
 
 
 def changes(source: Source, inputs: EncodedValue, operators: Operators = NONE) -> list[Edit]:
-    """Every small change of the code, those of the course's `operators` too, the most likely first."""
+    """Return every small change of the code, the most likely first, including those of the course's `operators`."""
     candidates = [edit for edit in edits(source, operators.for_repair) if not _strange(edit)]
     nodes = [node for tree in source.trees.values() for node in ast.walk(tree)]
     torch = any(isinstance(node, ast.Name) and node.id in ("torch", "F", "Tensor", "nn") for node in nodes)
@@ -54,7 +54,7 @@ def changes(source: Source, inputs: EncodedValue, operators: Operators = NONE) -
 
 
 def _strange(edit: Edit) -> bool:
-    """Return whether the edit makes a slip, but is nothing that a learner would write to repair one."""
+    """Return whether the edit makes a slip, but would never repair a learner's code."""
     key = plain_slip(edit.what).key if edit.what is not None else ""
     return key in _STRANGE or (key.startswith("slip.slice") and key.endswith(".unbounded"))
 

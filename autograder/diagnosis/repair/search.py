@@ -1,8 +1,8 @@
 """Try small changes of an answer until every check passes: one change, or two in different places.
 
-In: an exercise, the learner's function or class, and the judged cases. Out: a `Diagnosis`, or None. The diagnosis is true by
-construction, because with that change alone every check passes. Two changes are tried only if the first one helps. It helps if
-the program then makes one known mistake, or if something wrong becomes right.
+In: an exercise, the learner's function or class, and the judged cases. Out: a `Diagnosis`, or None. A diagnosis of one change is
+true by construction, because with that change alone every check passes. Two changes are tried only if the first one helps: if
+the program then makes one known mistake or raises a different error, or if something wrong becomes right.
 """
 
 import ast
@@ -59,7 +59,7 @@ class _Search:
 
     @property
     def before(self) -> Observation:
-        """What the answer does in the first case."""
+        """Return what the unchanged answer does in the first case."""
         return self.results[self.order[0]].observation
 
     @functools.cached_property
@@ -68,7 +68,7 @@ class _Search:
 
     @functools.cached_property
     def known(self) -> Array:
-        """What known mistakes and single slips do in the first case, as one fingerprint per row."""
+        """Return what known mistakes and single slips do in the first case, as one fingerprint per row."""
         first = self.cases[0]
         rows = [fingerprint(observation) for observation in first.mistakes.values()]
         rows += [row for name, row in first.near.items() if PAIR not in name]
@@ -82,16 +82,16 @@ class _Search:
 
     @property
     def over(self) -> bool:
-        """Whether the time is up: `SECONDS` of the processor, or `PATIENCE` by the clock."""
+        """Return whether the time is up: `SECONDS` of the processor, or `PATIENCE` by the clock."""
         processor, clock = self.begun
         return time.process_time() - processor >= SECONDS or time.perf_counter() - clock > PATIENCE
 
     def has_a_length_of_one(self, change: Change) -> bool:
-        """Whether the change makes a length into another that is 1 in every case: what is spread along it no longer shows."""
+        """Return whether the change replaces a length by one that is 1 in every case, so that the cases cannot prove it right."""
         return any(self._is_one_everywhere(after) for edit in change if (after := self._length_after(edit)) is not None)
 
     def _length_after(self, edit: Edit) -> ast.expr | None:
-        """The length, as `X.shape[-2]`, into which the one around the place of an edit is made."""
+        """Return the length, such as `X.shape[-2]`, that the edit makes of the length around its place; None if there is none."""
         around = {id(part): node for node in ast.walk(self.source.trees[edit.function]) for part in ast.iter_child_nodes(node)}
         node: ast.AST | None = edit.node
         for _ in range(3):  # from `X`, or `-2`, to `X.shape[-2]`
@@ -104,7 +104,7 @@ class _Search:
         code = ast.unparse(length)
         try:
             return all(eval(code, {"__builtins__": {}, "len": len}, decode(case.probe.inputs)) == 1 for case in self.cases)
-        except Exception:  # a length of what is computed on the way
+        except Exception:  # the length of an intermediate value, which is not among the inputs
             return False
 
     def program(self, change: Change) -> Any | None:
@@ -146,7 +146,7 @@ class _Search:
             self.helping.append((-1.0, change))
 
     def _right(self, observation: Observation) -> float:
-        """Return how much of the expected result of the first case is there: 1 for each output, or a share of its entries."""
+        """Return how much of the first case's result is right: the sum over its outputs of the shares of right entries."""
         got = values(shown(self.exercise.behaviour, observation, self.cases[0].probe))
         return sum(_share(want, got.get(path), self.exercise.tolerance) for path, want in values(self.cases[0].expected).items())
 
@@ -177,9 +177,9 @@ def find_repair(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseRes
 
 
 def _on_one_device(exercise: ExerciseRecord, answer: Any, results: Sequence[CaseResult], here: Sequence[int]) -> Diagnosis | None:
-    """Mend what is wrong on the inputs' usual device, and say besides what goes wrong on another one.
+    """Find a repair for the cases on the usual device, and add what goes wrong on another device.
 
-    Tensors made on the wrong device are a common second mistake. It must not hide the first one.
+    Tensors made on the wrong device are a common second mistake, which must not hide the first one.
     """
     diagnosis = find_repair(_with_cases(exercise, here), answer, [results[place] for place in here])
     there = [place for place in range(len(results)) if place not in here and not results[place].passed]
@@ -208,7 +208,7 @@ def _search_changes(exercise: ExerciseRecord, source: Written, results: Sequence
             and not search.has_a_length_of_one(change)
             and missed - math.log2(1 + number) >= LITTLE
         ):
-            return describe_repair(source, [change])  # where little is asked for, one of many changes hits it by accident
+            return describe_repair(source, [change])  # if the results say little, one of many changes passes by accident
     helping = sorted(search.helping, key=lambda helper: helper[0])[:HELPING]
     if bits - math.log2(1 + len(helping) * min(len(tried), ASKED_AGAIN)) < SURE:
         return None  # among so many pairs, one reaches a few small numbers by accident
@@ -239,7 +239,7 @@ def _with_a_mistake_remaining(search: _Search, helping: Sequence[tuple[float, Ch
 
 
 def _is_length(node: ast.AST) -> bool:
-    """Whether code is a length: `X.shape[i]`, `X.size(i)` or `len(X)`."""
+    """Return whether code is a length: `X.shape[i]`, `X.size(i)` or `len(X)`."""
     if isinstance(node, ast.Subscript):
         return isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
     if not isinstance(node, ast.Call):
@@ -249,7 +249,7 @@ def _is_length(node: ast.AST) -> bool:
 
 
 def _is_factor(change: Change, inputs: EncodedValue) -> bool:
-    """Return whether the change inserts, removes or replaces a factor that is one number, which introduces no other mistake."""
+    """Return whether the change inserts, removes or replaces a single number as a factor, which can cause no other mistake."""
     kinds = inputs.items()
     numbers = {name for name, value in kinds.items() if isinstance(value.content, int | float)}
     arrays = set(kinds) - numbers
@@ -270,7 +270,7 @@ def _is_factor(change: Change, inputs: EncodedValue) -> bool:
 
 
 def _repeated(source: Written, change: Change) -> bool:
-    """Return whether a change is inside a loop, where a factor applied in each round is not a single factor."""
+    """Return whether a change is inside a loop, where a factor is applied again in each round."""
     rounds = [node for tree in source.trees.values() for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
     inside = {id(part) for node in rounds for part in ast.walk(node)}
     return any(id(edit.node) in inside for edit in change)
