@@ -118,7 +118,7 @@ class Instead:
 
     @property
     def depends(self) -> bool:
-        """Whether any setting is an `Of`, computed from the inputs."""
+        """Return whether any setting is an `Of`, computed from the inputs."""
         return any(isinstance(value, Of) for value in self.settings.values())
 
     def of(self, **inputs: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Fact:
 
     @property
     def id(self) -> str:
-        """The id under which progress and reports record a mistake that no author listed.
+        """Return the id under which progress and reports record a mistake that no author listed.
 
         >>> fact("wrapped.plain").id
         '~wrapped'
@@ -34,7 +34,7 @@ class Fact:
 
     @property
     def code(self) -> Iterator[str]:
-        """The names and pieces of code among its values, including those of nested facts.
+        """Yield the names and pieces of code among the values, including those of nested facts.
 
         A value named `text` is prose and is skipped.
 

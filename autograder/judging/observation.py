@@ -37,7 +37,7 @@ class Observation:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its arrays."""
+        """Return how many bytes the arrays have together."""
         arrays = [*(self.value.arrays if self.value else ()), *self.grads.values()]
         return sum(array.nbytes for array in arrays if array is not None)
 

@@ -112,7 +112,7 @@ class CaseResult:
 
     @property
     def unknown_name(self) -> bool:
-        """Whether the call ended with a NameError."""
+        """Return whether the call ended with a NameError."""
         return self.observation.failure is not None and self.observation.failure.type == "NameError"
 
 
@@ -146,13 +146,13 @@ class Result:
 
     @property
     def failure(self) -> Failure | None:
-        """Why the first failing case without a value has none; None for a right answer."""
+        """Return why the first failing case without a value has none; None for a right answer."""
         failures = (case.observation.failure for case in self.cases if not case.passed and not self.passed)
         return next(filter(None, failures), None)
 
     @property
     def worst(self) -> tuple[CaseRecord, CaseResult] | None:
-        """The failing case to show: unknown names come first, then core cases, then the smallest input."""
+        """Return the failing case to show: unknown names come first, then core cases, then the smallest input."""
         failing = [(not c.unknown_name, c.edge > 0, c.size, i) for i, c in enumerate(self.cases) if not c.passed]
         if not failing:
             return None
@@ -174,7 +174,7 @@ class PredictionResult:
 
     @property
     def score(self) -> float:
-        """All points for any choice."""
+        """Return all points for any choice, and none without one."""
         return self.exercise.points if self.passed else 0.0
 
 

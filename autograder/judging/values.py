@@ -81,7 +81,7 @@ class EncodedValue:
 
     @property
     def strange(self) -> str | None:
-        """The type name of the first leaf that cannot be compared, or None."""
+        """Return the type name of the first leaf that cannot be compared, or None."""
         return next((leaf.name for leaf in self.flat() if isinstance(leaf, ObjectNode)), None)
 
 
@@ -262,7 +262,7 @@ def _spec(whole: Container, parts: list[Any]) -> dict[str, Any]:
 
 
 def fetch(stored: Any, arrays: Sequence[Array], *, code: bool = True) -> EncodedValue | None:
-    """Read back what `store` returned, with ``{"c": …}`` only if `code`. Raises ValueError for what `store` does not write."""
+    """Read back what `store` returned. `code` allows ``{"c": …}``. Raises ValueError for anything that `store` does not write."""
     if stored is None:
         return None
     if not (isinstance(stored, list) and len(stored) == 3 and all(type(n) is int and n >= 0 for n in stored[1:])):
