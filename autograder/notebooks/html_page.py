@@ -8,7 +8,7 @@ from typing import Any
 
 _MATHS = re.compile(r"(```.*?```|`[^`\n]*`)|\$\$(.+?)\$\$|(?<![\\$])\$((?:[^$\n]|\n(?!\n))+?)\$(?!\d)", re.DOTALL)
 _SAFE = r"(?:https?://|mailto:|#)[\w./?=%,;@+~#-]*"
-# "](" and "]:" unless a safe address alone follows; "](" becomes "] (", which is no link
+# "](" and "]:" unless a safe address alone follows; "](" becomes "] (", which is not a link
 _LINK = re.compile(rf"\](?=\((?!{_SAFE}\)))|\](?=[ \t]*:(?![ \t]*{_SAFE}[ \t]*(?:\n|\Z)))")
 # a fence with a word after it, which names a language: Pygments takes hours for a page of text in some languages
 _FENCE = re.compile(r"(?<![`~])[`~]{3,}(?![`~])(?![ \t]*(?:python[ \t]*)?(?:\n|\Z))")

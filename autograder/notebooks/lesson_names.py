@@ -25,7 +25,7 @@ class LessonName:
 
     @property
     def label(self) -> str:
-        """The short name, such as "03" or "03b"."""
+        """Return the short name, such as "03" or "03b"."""
         return f"{self.chapter:02d}{self.workshop}"
 
     def is_called(self, word: str) -> bool:

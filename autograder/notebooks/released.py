@@ -61,13 +61,13 @@ class Release:
 
     @cached_property
     def given_names(self) -> set[str]:
-        """The names that the locked cells bind. No other cell may bind them."""
+        """Return the names that the locked cells bind. No other cell may bind them."""
         code = [cell.source for name, cell in self.cells.items() if name in self.locked and cell.cell_type == "code"]
         return {name for source in code for each in statements_of(source) for name in each.names}
 
     @cached_property
     def own(self) -> set[str]:
-        """The text of each statement in the release."""
+        """Return the text of each statement in the release."""
         code = [cell.source for cell in self.cells.values() if cell.cell_type == "code"]
         return {plain(text) for source in code for text in texts_of(source, statements_of(source))}
 

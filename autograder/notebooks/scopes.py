@@ -281,7 +281,7 @@ def _calls(node: ast.stmt) -> tuple[str, ...]:
 
 
 def only(ours: Collection[str] | None) -> None:
-    """Let this thread parse only the texts in `ours` from now on (None: all). `tell` it what it needs to know of others."""
+    """Let this thread parse only the texts in `ours` from now on (None: all). What it needs of others is passed to `tell`."""
     _told.ours, _told.known, _told.statements = ours, {}, {}
 
 
