@@ -66,7 +66,7 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether too little time is left to ask anything more."""
+        """Return whether too little time is left to ask anything more."""
         return self.left_s < LEAST_FIRST_S or clock.now() > self.until
 
     def first(self, timeout_s: float) -> float:

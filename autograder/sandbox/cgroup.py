@@ -1,6 +1,6 @@
 """Limit the memory and count the processor time of a worker and everything it starts, with control groups. Trusted side.
 
-Resource limits apply to each process alone, so sixty-four processes could take sixty-four times as much. Both versions of
+Resource limits apply to each process separately, so sixty-four processes could take sixty-four times as much. Both versions of
 control groups are supported. If this user may not create any, memory is not capped (see `Host.capped`) and processor time is
 read from /proc.
 """

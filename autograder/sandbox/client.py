@@ -57,11 +57,11 @@ class Sandbox:
 
     @property
     def label(self) -> str:
-        """The tier as reports name it, marked "(shared)" if its submissions share processes or a disk with other workers."""
+        """Return the tier as reports name it, with "(shared)" if its submissions share something with those in other workers."""
         return f"{self.tier} (shared)" if self.tier == "landlock" and self._worker().shared else self.tier
 
     def close(self) -> None:
-        """End the worker. The next submission would start another one."""
+        """End the worker. The next submission starts another one."""
         if self._host is not None:
             self._host.close()
             self._host = None

@@ -130,7 +130,7 @@ def outputs_to_wire(outputs: Sequence[dict[str, Any]]) -> tuple[list[Any], bytes
 
 
 def outputs_from_wire(skeleton: Any, raw: bytes) -> list[dict[str, Any]]:
-    """Invert `outputs_to_wire`, in nbformat's words. The texts are still the learner's. Raises WireError."""
+    """Return what `outputs_to_wire` packed as nbformat dicts, whose texts are still the learner's. Raises WireError."""
     start = 0
 
     def text(size: Any) -> str:

@@ -65,7 +65,7 @@ class User:
 
     @property
     def own(self) -> bool:
-        """Whether no other worker uses this uid."""
+        """Return whether no other worker uses this uid."""
         return self._held is not None
 
     def release(self) -> None:

@@ -103,7 +103,7 @@ class Host:
 
     @property
     def shared(self) -> tuple[str, ...]:
-        """What submissions in this worker share with those in other workers, and may use up: "processes", "disk" or "files"."""
+        """Return what submissions in this worker share with those in other workers: any of "processes", "disk" and "files"."""
         if self.tier == "bubblewrap":
             return () if self.ready.get("files") else ("files",)
         alone = {"processes": self.tier == "landlock" and self._user.own, "disk": bool(self.ready.get("disk"))}

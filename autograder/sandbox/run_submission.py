@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MAX_RESTARTS = 3
-ENOUGH = 0.75  # fraction of its seconds; with this much time of its own, other processes did not cut a cell or question short
+ENOUGH = 0.75  # fraction of a limit; a cell or question that had so much time of its own was not cut short by other processes
 REPLY_BYTES = 4 << 20  # most bytes of arrays kept from one reply, because a grader keeps the replies to all probes
 GRACE_S = 2.0  # the sandbox stops an overlong cell itself; after this much longer it is stopped from outside
 

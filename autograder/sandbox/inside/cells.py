@@ -120,13 +120,13 @@ class _Hook(DisplayHook):
     recorder: Recorder
 
     def write_output_prompt(self) -> None:
-        """Print no `Out[1]: `."""
+        """Suppress the prompt `Out[1]: `."""
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
         self.recorder.display(format_dict)
 
     def finish_displayhook(self) -> None:
-        """Print no blank line."""
+        """Suppress the blank line after an output."""
 
 
 class Shell(InteractiveShell):

@@ -56,7 +56,10 @@ def main(channel: int, shell: cells.Shell, config: Header) -> None:
 
 
 def _detach(keep: int, tier: str) -> None:
-    """Start a new session that dies with its parent, and close all descriptors but `keep`. Signals cannot leave it."""
+    """Start a new session that dies with its parent, and close all descriptors but `keep`.
+
+    Signals cannot leave it if Landlock can restrict them, except in the tier "none".
+    """
     os.setsid()
     confine.die_with_parent()
     confine.adopt_orphans()
@@ -154,7 +157,7 @@ def _answer(request: Header, arrays: list[Array], namespace: dict[str, Any], nam
         return codec.observation_to_wire(Observation(failure=Failure("missing")))
     try:
         observation = observe(namespace[name], codec.probe_from_wire(request, arrays))
-    except KeyboardInterrupt:  # the answer's own, because here nobody presses Ctrl-C
+    except KeyboardInterrupt:  # raised by the answer itself, because nobody presses Ctrl-C here
         observation = Observation(failure=Failure("raised", "KeyboardInterrupt"))
     if observation.value is not None:
         observation.value = observation.value.map(_sendable)

@@ -1,7 +1,7 @@
 """Empty a folder, whatever a learner made of it: a thousand nested folders, or names of maximum length.
 
-A recursive removal, or one that spells out whole paths, fails on such a tree. This one moves each folder to the top before
-it looks inside, so it needs one descriptor, one level and no path longer than a name.
+A removal that is recursive or uses whole paths fails on such a tree. This module moves each folder to the top before it looks
+inside, so it needs only two descriptors, one level and no path longer than a name.
 """
 
 import contextlib

@@ -280,7 +280,7 @@ def _warm_torch() -> None:
     """Fix torch to one thread, because forked copies of a thread pool hang, and run its slow first operations once."""
     import torch
 
-    call_limits.from_torch()  # as they are now, whatever an answer makes of torch
+    call_limits.from_torch()  # cached now, before an answer can change torch
     other_device.device()
     torch.set_num_threads(1)
     vars(torch)["set_num_threads"] = lambda _threads: None
