@@ -173,7 +173,7 @@ def _is_of_result(mistake: Known | NearSlip) -> bool:
 def _exact(cases: Sequence[Case], tolerance: Tolerance) -> Tolerance:
     """Return a tolerance that allows only for rounding, because a mistake has to match more closely than a right answer."""
     arrays = [array for _, result in cases if result.observation.value for array in result.observation.value.arrays]
-    arrays += [array for record, _ in cases for array in record.probe.inputs.arrays]  # behaviours are double themselves
+    arrays += [array for record, _ in cases for array in record.probe.inputs.arrays]  # a behaviour is double whatever its inputs
     double = all(array.dtype.kind != "f" or array.dtype.itemsize == 8 for array in arrays)
     rtol, atol = (1e-7, 1e-10) if double else (1e-5, 1e-6)
     return Tolerance(min(tolerance.rtol, rtol), min(tolerance.atol, atol))

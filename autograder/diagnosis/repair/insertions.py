@@ -134,7 +134,7 @@ def _of_defaults(tree: ast.AST, source: Source, names: Names) -> Iterator[tuple[
 
 
 def _by_a_new_one(node: ast.AugAssign) -> ast.stmt:
-    """Return `x = x + y` for `x += y`, which changes an array that others may hold."""
+    """Return `x = x + y` for `x += y`, which would change an array that other names may refer to."""
     target: Any = node.target
     read = ast.Name(target.id, ast.Load())  # raises for part of an array, which cannot be replaced by a new one
     return ast.Assign([target], ast.BinOp(read, node.op, node.value))
