@@ -32,7 +32,7 @@ class Draw:
         self.rng = np.random.default_rng(seed)
 
     def sizes(self, count: int, *, low: int = 2, high: int = 11) -> tuple[int, ...]:
-        """Return `count` distinct primes in [low, high]. Distinct sizes make a confused axis show."""
+        """Return `count` distinct primes in [low, high]. Distinct sizes reveal a confused axis."""
         pool = [p for p in PRIMES if low <= p <= high]
         if len(pool) < count:
             raise ValueError(f"expected at most {len(pool)} sizes in [{low}, {high}], got {count}. Widen the range.")

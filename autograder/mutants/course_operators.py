@@ -47,7 +47,7 @@ class CallOperator:
 class StepSlip:
     """A step before or after a right computation that does not belong there; `what` completes "You …".
 
-    Two steps with the same `undone` are never combined, because one may undo the other or repeat it in other words.
+    Two steps with the same non-empty `undone` are never combined, because one may undo the other or repeat it in other words.
     """
 
     step: After | Before

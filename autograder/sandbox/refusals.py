@@ -48,7 +48,7 @@ class Refusals:
         """Return how often each system call was refused since the last call, by name."""
         with self._lock:
             counted, self._counted = self._counted, Counter()
-        column = ("x86_64", "aarch64").index(platform.machine())  # nothing else can refuse a call
+        column = ("x86_64", "aarch64").index(platform.machine())  # no other machine has the filter
         names = {numbers[column]: name for name, numbers in (ALLOWED | METADATA | NAMES).items()}
         return {names.get(number, f"system call {number}"): count for number, count in sorted(counted.items())}
 
