@@ -21,7 +21,7 @@ from autograder.judging.values import Array
 
 BY_HAND, STEP_BY_STEP = fact("advice.by_hand"), fact("advice.step_by_step")
 ONE_AT_A_TIME = fact("advice.one_at_a_time")  # a design has no intermediate values to check
-MOST_CALLS = 8  # the first wrong call is reported only if it is among the first 8
+MOST_CALLS = 8  # in a script, a first wrong call after this many is not reported
 SHORT = 4  # results with fewer entries are written out
 SLIGHTLY = 1e-3
 FEW = 6  # fewer entries may be in order, or have one sign, by accident
