@@ -2,7 +2,7 @@
 
 In: submitted notebooks and the release. Out: nbgrader's gradebook, feedback pages, the class report. `collect` reads
 uploads. `grade` grades a class: `rehearsal` first tries the lesson itself, `workers` decides where each submission is marked
-(`marking`), `write_results` writes the outcome (its rows through `gradebook`), and `ledger` remembers it. `grades` says what
-each submission is worth today (`roster`: who has more time), `reports` presents the results, and `trials` tests the grader
-itself.
+(`marking`), `write_results` writes the outcome (its rows through `gradebook`), and `ledger` records it. `grades` computes what
+each submission is worth today, `roster` reads who has more time, `reports` presents the results, and `trials` tests the
+grader itself.
 """

@@ -2,17 +2,18 @@
 zip_collect`.
 
 `SafeExtractor` replaces `ZipCollectApp.extractor_plugin`. It reads archives as data, finds out who handed in each notebook,
-and writes it to `downloaded/<assignment>/extracted/<student>/` for nbgrader's own collector. Everything that is not taken is
-reported.
+and writes them to `downloaded/<assignment>/extracted/<student>/` for nbgrader's own collector. Everything that is not taken
+is reported.
 
 Only the name of the outermost folder or file decides who handed in a notebook. These names are understood: Moodle's `Ann
 Smith_4711_assignsubmission_file/...` and `..._onlinetext/...` (text typed into its box; before Moodle 4.1 with a trailing
 underscore, or with the file's name appended if the download has no folders), Canvas's `smithann_late_4711_815_...` and
 `smithann_4711_text.html`, `<assignment>-ann.zip` from `attn submit`, and a student's own folder or zip.
 
-The platform's id 4711 is looked up in the class list and the gradebook (`lms_user_id`), then Moodle's name in the class
-list; otherwise the student is called `ann-smith-4711`. The name from Moodle and the id from Canvas are entered in the
-gradebook. Moodle's number is not entered, because a student has a different one in each assignment.
+The platform's id 4711 is looked up in the class list and the gradebook (`lms_user_id`). If it is unknown, Moodle's name is
+looked up in the class list, and if that fails too, the student is called `ann-smith-4711`. The name from Moodle and the id
+from Canvas are entered in the gradebook. Moodle's number is not entered, because a student has a different one in each
+assignment.
 
 A student who handed in something other than this lesson's notebook is refused, but the file is still placed in `submitted/`.
 If there is a class list, students who are not on it are reported.
@@ -57,7 +58,7 @@ _COPY = re.compile(r"(?:-(?P<again>\d+)| ?\(\d+\))?\.ipynb$", re.IGNORECASE)  # 
 
 @dataclass(frozen=True)
 class Hit:
-    """A file and the student who handed it in; the later of two has the larger `order`."""
+    """A file and the student who handed it in. Of two files, the later one has the larger `order`."""
 
     file: File
     student: str
@@ -137,7 +138,7 @@ def collect(root: Path, assignment: str, source: Path, *, force: bool = False, z
 def _extract(
     db_url: str, root: Path, assignment: str, source: Path, extracted: Path, force: bool, clock: ZoneInfo | None
 ) -> Intake:
-    """Write the notebooks that `source` has for the course at `root` below `extracted`, and report what is not taken."""
+    """Write the notebooks in `source` below `extracted`, and return what was taken and what was not."""
     roster = roster_of(root)
     intake = survey(source, assignment, known_students(db_url, roster), roster.by_name())
     _keep_what_is_there(intake, root, assignment, force, clock)
@@ -182,7 +183,7 @@ def survey(source: Path, assignment: str, known: Mapping[str, str], names: Mappi
 
 
 def told(intake: Intake) -> list[str]:
-    """Return the lines to print about a collection, a bounded number per student so no one's lines bury the others'."""
+    """Return the lines to print about a collection. Their number per student is bounded, so nobody's lines bury the others'."""
     lines: dict[str, list[str]] = {}
     for remark in intake.remarks:
         lines.setdefault(remark.student, []).append(str(remark))
@@ -216,9 +217,9 @@ def _refuse(intake: Intake, hits: list[Hit]) -> None:
 
 
 def _lay_beside(intake: Intake, root: Path, assignment: str, clock: ZoneInfo | None, force: bool) -> None:
-    """Write the other files into `submitted/` under sanitised names, unless something is in the way.
+    """Write the other files into `submitted/` under sanitised names, unless earlier work or a link is in the way.
 
-    With a `clock`, a student without a notebook counts as handing in when the last readable file was handed in. `force`
+    With a `clock`, the time of submission of a student without a notebook is that of the last readable file. `force`
     replaces files placed earlier, but never a notebook.
     """
     for student, hits in intake.beside.items():
@@ -242,7 +243,7 @@ def _lay_beside(intake: Intake, root: Path, assignment: str, clock: ZoneInfo | N
 
 
 def _note_lateness(intake: Intake, root: Path, assignment: str) -> None:
-    """Leave a marker file for each student that the platform marked late, because its times are known only on request."""
+    """Leave a marker file for each student whom the platform marked late: times of submission are known only with a `zone`."""
     for student, late in intake.late.items():
         path = root / "submitted" / student / assignment / MARKED_LATE
         if path.parent.is_symlink() or path.parent.parent.is_symlink() or not path.parent.is_dir():
@@ -339,7 +340,10 @@ def _hit(file: File, assignment: str, known: Mapping[str, str], names: Mapping[s
 
 
 def _whose(top: str) -> str:
-    """Return the owner whom the outermost folder or file `top` names: a platform may not give each student a folder."""
+    """Return a key for the owner of the outermost folder or file `top`.
+
+    Several files may have the same owner, because some downloads have no folder for each student.
+    """
     moodle, canvas = MOODLE.fullmatch(top), CANVAS.fullmatch(top)
     if (moodle and canvas) or top.count("_assignsubmission_") > 1:
         return "/"  # belongs to nobody: `_hit` refuses these files, and they must not count against a student
@@ -359,7 +363,7 @@ def _slug(name: str) -> str:
 
 
 def _keep_what_is_there(intake: Intake, root: Path, assignment: str, force: bool, clock: ZoneInfo | None) -> None:
-    """Drop submissions that already exist, unless `force`, and report those that are not `unchanged`."""
+    """Drop submissions of students who already have one, unless `force`. Report those that differ from what is there."""
     for student in list(intake.taken):
         folder = root / "submitted" / student / assignment
         if folder.is_symlink() or folder.parent.is_symlink():
@@ -400,7 +404,7 @@ def _name_strangers(intake: Intake, roster: Roster) -> None:
 
 
 def _is_there(folder: Path, files: Mapping[str, bytes], time: datetime, clock: ZoneInfo | None) -> bool:
-    """Return whether `folder` already holds exactly `files`, handed in at `time` if a `clock` gives the times meaning."""
+    """Return whether `folder` already holds `files` and, if there is a `clock`, `time` as the time of submission."""
     if folder.is_symlink() or folder.parent.is_symlink():
         return False
     paths = {folder / name: data for name, data in files.items()}

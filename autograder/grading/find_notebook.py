@@ -1,4 +1,4 @@
-"""Find the submission among the files in a student's folder, and what to say about it and the other files.
+"""Find the submission among the files in a student's folder, with notes on how it was found and on the other files.
 
 In: `submitted/<student>/<assignment>/`, as any platform, browser or student left it. Out: a `Handed`. The notebook is looked
 for under its own name, then under the names that copies and downloads get, then by its content; after that a script is
@@ -44,14 +44,14 @@ _LINKED = re.compile(rf"{_CANVAS}link\.html", re.IGNORECASE)
 
 
 def in_place_of_a_file(name: str) -> str | None:
-    """Return why `name` is no file of the student's (text typed into Moodle's or Canvas's box, or a link), or None."""
+    """Return what the file `name` holds in place of a student's file (typed text or a link), or None if it is a student's own."""
     if _TYPED.fullmatch(name):
         return TYPED
     return LINKED if _LINKED.fullmatch(name) else None
 
 
 def read_folder(folder: Path, assignment: str, known: Collection[str] = ()) -> Handed:
-    """Find the submission of `assignment` in `folder`. `known` lists the file names that belong to the release."""
+    """Return the submission of `assignment` in `folder`. `known` lists the file names that belong to the release."""
     expected = f"{assignment}.ipynb"
     files, closed = _files(folder)
     paths = [path for path in files if path.name not in known or path.name == expected]
@@ -95,7 +95,7 @@ def _notebook(path: Path, paths: list[Path], notes: tuple[str, ...], *, script: 
 
 
 def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> Handed | None:
-    """Return what the latest zip with a notebook among `paths` holds, including modules; None if no zip has a notebook."""
+    """Return the submission in the latest zip among `paths` that has a notebook, with its modules; None if there is none."""
     zips = [path for path in paths if path.suffix.lower() == ".zip"]
     for archive in sorted(zips, key=lambda path: (_time(path), path.name), reverse=True)[:MAX_ARCHIVES]:
         files = [file for file in read_all(archive, lambda _: "") if isinstance(file, File)]
@@ -116,7 +116,10 @@ def _in_archive(paths: list[Path], assignment: str, notes: tuple[str, ...]) -> H
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a file of that `name` is the grader's or irrelevant, in any capitals: some systems ignore them."""
+    """Return whether the file `name` belongs to the grader or is irrelevant.
+
+    The name in lower case counts too, because some file systems ignore case.
+    """
     return bool(_OURS.fullmatch(name) or _OURS.fullmatch(name.casefold()))
 
 

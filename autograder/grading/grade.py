@@ -66,7 +66,7 @@ def grade_assignment(
         pool = Workers(stack, read_release(root, assignment), limits or Limits(), unsafe, workers, scheduler)
         before = {entry.row.student: entry for entry in ledger.entries(root, assignment)}
         if again or set(names) - set(before):
-            pool.start()  # somebody certainly needs grading, so import while we read
+            pool.start()  # at least one student needs grading, so the workers import while we read
             read_in_child.start()
         book = None
         if not dry_run:
@@ -126,10 +126,10 @@ def write_feedback(root: Path, assignment: str, progress: Callable[[str, int, in
 def _marked(
     pool: Workers, scheme: MarkScheme, jobs: Iterator[Job], writer: Writer, draws: HiddenDraws
 ) -> Iterator[tuple[str, StudentRow]]:
-    """Mark `jobs` a few ahead of the writing, and write each outcome as it arrives, once the rehearsal has passed.
+    """Mark `jobs`, a few ahead of the writing. Write each outcome once the rehearsal has passed, and yield the student's row.
 
-    Submissions cut short by others are marked again at the end with all their seconds, and alone if the machine was too
-    busy. That second result is final.
+    Submissions that the class cut short are marked again at the end with all their seconds. Those that ran out of time
+    because the machine was too busy are then marked one at a time, and that result is final.
     """
     running: dict[Future[Marked], Job] = {}
     first: Future[list[str]] | None = None
@@ -161,7 +161,7 @@ def _marked(
 
 
 def _rehearsed(first: "Future[list[str]] | None", writer: Writer, scheme: MarkScheme) -> None:
-    """Wait for the rehearsal, if there is one. Raises CourseError if the lesson itself does not work in the sandbox."""
+    """Wait for the rehearsal `first`, if there is one, and record that it passed. Raises CourseError if it failed."""
     if first is not None:
         rehearsal.refuse(scheme, first.result())
         if writer.book is not None:
@@ -169,7 +169,10 @@ def _rehearsed(first: "Future[list[str]] | None", writer: Writer, scheme: MarkSc
 
 
 def _write_done(running: dict[Future[Marked], Job], writer: Writer, postponed: Postponed) -> Iterator[tuple[str, StudentRow]]:
-    """Write the outcomes that are ready. Those that others cut short go to `postponed` if it still accepts them."""
+    """Wait for outcomes, write them and yield the rows.
+
+    A submission that others cut short goes to `postponed` instead, if that still has a list for the reason.
+    """
     finished, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in finished:
         job = running.pop(future)

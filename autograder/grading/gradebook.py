@@ -1,4 +1,4 @@
-"""Write marked submissions into nbgrader's gradebook, with the rows that its own autograder would write, in one session.
+"""Write marked submissions into nbgrader's gradebook in one session, with the rows that nbgrader's autograder would write.
 
 nbgrader's preprocessors reopen the database for each step and commit after each cell. Here one session serves the whole
 class and commits in batches; `tests/grading/test_grade.py` compares its rows with those of plain `nbgrader autograde`.
@@ -55,7 +55,7 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
     if not (root / "source" / assignment).is_dir():
         raise CourseError(f"expected {assignment} in {root}/source, found none. Run `attn build`.")
     release, aside = root / "release" / assignment, _aside(root, assignment)
-    if release.is_dir():  # nbgrader deletes and rewrites the release, and a run that ends in between would have none
+    if release.is_dir():  # nbgrader deletes and rewrites the release, so a run that ends in between would lose it
         shutil.rmtree(half := aside.with_name(f"{aside.name}.{os.getpid()}"), ignore_errors=True)
         shutil.copytree(release, half)
         half.rename(aside)
@@ -66,12 +66,12 @@ def ensure_assignment(api: Any, root: Path, assignment: str) -> None:
 
 
 def has_gradebook(db_url: str) -> bool:
-    """Return whether there is a gradebook already; a database server always counts."""
+    """Return whether the gradebook exists already. A database server counts as an existing gradebook."""
     return not db_url.startswith("sqlite:///") or Path(db_url.removeprefix("sqlite:///")).exists()
 
 
 def known_students(db_url: str, roster: Roster) -> dict[str, str]:
-    """Return student ids by the learning platform's ids, from the class list, else from the gradebook."""
+    """Return `{learning platform's id: student id}` from the gradebook and the class list, which takes precedence."""
     from nbgrader.api import Gradebook
 
     known: dict[str, str] = {}
@@ -181,7 +181,7 @@ class Gradebook:
         self._session.commit()
 
     def marks(self, student: str) -> dict[str, Mark]:
-        """Return the row of each graded or answered cell of a `student` with a submission, by grade_id."""
+        """Return the `Mark` of each graded or answered cell, by grade_id, for a `student` who has a submission."""
         submitted = self._submitted(self._found(student))
         comments = {self._names[c.cell_id]: c.manual_comment or c.auto_comment or "" for c in submitted.comments}
         graded = {
@@ -230,7 +230,7 @@ class Gradebook:
 def _changed_answers(notebook: Any, before: Any | None) -> set[str]:
     """Return the grade_ids of graded cells whose answer in `notebook` differs from the one in `before`.
 
-    A written answer is compared by its own text, a check by the answers between the previous check and itself.
+    A written answer is compared by its own text, and a check by the answers between the previous check and this one.
     """
     now, then = (
         {about["grade_id"]: (about, "".join(cell["source"])) for cell in cells if (about := cell["metadata"].get("nbgrader"))}

@@ -1,10 +1,10 @@
-"""Compute what a submission is worth *now*. Pages, reports, exports and the stored penalty all ask here, so they agree.
+"""Compute what a submission is worth *now*. Pages, reports, exports and the stored penalty all use this, so they agree.
 
 In: nbgrader's gradebook (automatic and manual marks, extra credit, due dates, times of submission), the class list, the
 course's late rule. Out: a `Grade` for each submission. Nothing is cached, so a moved due date, an extension or a manual mark
-counts as soon as somebody looks again. nbgrader keeps a copy of the penalty for its own commands, and `settle` renews it.
+counts the next time a grade is computed. nbgrader keeps a copy of the penalty for its own commands, and `settle` renews it.
 
-A student's late days are spent in order of due date, one for each day begun, and only if a day reduces the penalty.
+A student's late days are spent in order of due date, one for each day begun, and only if they reduce the penalty.
 """
 
 import math
@@ -22,7 +22,7 @@ Rule = Callable[[str, float, float], float | None]  # (student, score, seconds l
 
 @dataclass(frozen=True)
 class Grade:
-    """What a submission is worth. `marks` include the `extra` credit; `late_s` leaves out extensions and extra time."""
+    """What a submission is worth. `marks` include the `extra` credit; `late_s` counts after extensions and extra time."""
 
     student: str
     assignment: str
@@ -94,10 +94,10 @@ class Grades:
         """Renew nbgrader's own copy of the penalties, without committing."""
         self._book.db.flush()
         submissions = self._submissions(assignment, student)
-        grades = self.of(assignment, student) if any(map(self._late, submissions)) else {}  # or no penalties
+        grades = self.of(assignment, student) if any(map(self._late, submissions)) else {}  # nobody is late
         for submission in submissions:
             left = grades[submission.student_id].penalty or None if grades else None
-            for notebook in submission.notebooks:  # ours have one; if there are more, the first bears the penalty
+            for notebook in submission.notebooks:  # ours have one notebook; of several, the first bears the penalty
                 if notebook.late_submission_penalty != left:
                     notebook.late_submission_penalty = left
                 left = None
@@ -139,7 +139,7 @@ class Grades:
         return by_student
 
     def _late(self, submission: Any) -> float:
-        """Return the seconds late, after the extensions from nbgrader and the roster."""
+        """Return by how many seconds `submission` is late, after the extensions from nbgrader and the roster."""
         if submission.assignment.duedate is None:  # nbgrader would add an extension to None
             return 0.0
         late = submission.total_seconds_late
@@ -147,7 +147,7 @@ class Grades:
         return max(0.0, float(late) - more) if late else 0.0
 
     def _late_days(self, student: str, assignment: Any) -> int:
-        """Return the days of the student's budget that `assignment` takes. Earlier due dates come first."""
+        """Return how many of the student's late days are spent on `assignment`. Earlier due dates come first."""
         left = self.roster.of(student).late_days
         if not left:
             return 0
@@ -162,7 +162,7 @@ class Grades:
         return 0
 
     def _worth(self, student: str, seconds: float, most: int) -> int:
-        """Return the smallest number of days that gives the lowest penalty that `most` days can reach."""
+        """Return the fewest late days, at most `most`, that make the penalty for `seconds` late as low as possible."""
         most = min(most, math.ceil(seconds / DAY))
         costs = [self._rule(student, 1.0, left) or 0.0 if (left := seconds - day * DAY) > 0 else 0.0 for day in range(most + 1)]
         return costs.index(min(costs))
@@ -204,5 +204,5 @@ def _hundredths(points: float) -> float:
 
 
 def _marked(row: Any) -> bool:
-    """Return whether nbgrader counts extra credit for the row, which it does only beside a mark."""
+    """Return whether nbgrader counts the row's extra credit, which it does only if the row has a mark."""
     return row.manual_score is not None or row.auto_score is not None

@@ -1,7 +1,7 @@
-"""Remember what is graded in one small file per student: `reports/<assignment>/<student>.json` in the course folder.
+"""Record each graded student in a small file of their own: `reports/<assignment>/<student>.json` in the course folder.
 
-An entry is written atomically, after the gradebook has the marks. A run that ended at any moment can therefore be started
-again: a student whose entry has the right key is done, and grading somebody twice gives the same rows.
+An entry is written atomically, after the gradebook has the marks. A run that was interrupted at any moment can therefore be
+started again: a student whose entry has the current key is skipped, and grading a student twice gives the same rows.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class ExerciseRow:
     carried: tuple[str, ...] = ()  # earlier exercises whose reference answers were used for this one
 
     def named(self) -> list[str]:
-        """Return the ids of the course's own mistakes in the answer, without those that the engine described itself (`~`)."""
+        """Return the ids of the mistakes that the course lists, without those that the engine described itself (`~`)."""
         return [mistake for mistake in (self.misconception or "").split("+") if mistake and not mistake.startswith("~")]
 
 
@@ -47,9 +47,9 @@ class ExerciseRow:
 class StudentRow:
     """The outcome for one student: the autograded `score` of `points`, `flags` for a person, a `problem` if grading failed.
 
-    `notes` are the flags that the student sees too, about how the submission was read. `refused` has a 1 for each system
-    call that the sandbox refused, by name, no matter how often. `marked_late` comes from the learning platform. `seconds`
-    are the submission's own and the grader's for it, regardless of other work on the machine.
+    `notes` are the flags that the student sees too, about how the submission was read. `refused` maps the name of each
+    system call that the sandbox refused to 1, however often it was made. `marked_late` comes from the learning platform.
+    `seconds` is the time that the submission and its marking took, without other work on the machine.
     """
 
     student: str
@@ -83,7 +83,7 @@ class Change:
 
 
 class Entry(msgspec.Struct):
-    """What a student's file holds: the row, and the key and versions that it was graded with."""
+    """The content of a student's file: the row, and the key and versions with which it was graded."""
 
     key: str
     versions: dict[str, str]
@@ -91,7 +91,7 @@ class Entry(msgspec.Struct):
 
 
 def changes(before: StudentRow, after: StudentRow) -> list[Change]:
-    """Return the exercises whose points changed for a student who was graded before."""
+    """Return a `Change` for each exercise whose points differ between a student's two rows."""
     was, now = ({name: exercise.score for name, exercise in row.exercises.items()} for row in (before, after))
     both = [Change(after.student, name, was.get(name, 0.0), now.get(name, 0.0)) for name in {**was, **now}]
     return [change for change in both if change.before != change.after]
@@ -101,9 +101,9 @@ def changes(before: StudentRow, after: StudentRow) -> list[Change]:
 class ClassReport:
     """A graded class.
 
-    `tier` names every isolation used, `graded_now` counts the rows that are not from an earlier run, and `changed` lists
-    marks that differ from the previous run. `dry` means that nothing was written, `written` that the assignment has answers
-    for a person to grade.
+    `tier` names every isolation tier used, `graded_now` counts the rows that are not from an earlier run, and `changed`
+    lists the marks that differ from the previous run. `dry` means that no results were written, and `written` that the
+    assignment has written answers for a person to grade.
     """
 
     assignment: str
@@ -119,12 +119,12 @@ class ClassReport:
 
 
 def key(kit_digest: str, content: bytes, timestamp: str) -> str:
-    """Return the key of an outcome: equal scheme, files and time of submission give equal marks."""
+    """Return the key of an outcome. If the scheme, files and time of submission are equal, so are the key and the marks."""
     return hashlib.sha256(b"\0".join([kit_digest.encode(), hashlib.sha256(content).digest(), timestamp.encode()])).hexdigest()
 
 
 def write(root: Path, assignment: str, entry_key: str, row: StudentRow) -> None:
-    """Write the entry of `row`."""
+    """Write the entry for `row` under the key `entry_key`."""
     path = root / FOLDER / assignment / f"{row.student}.json"
     write_whole(path, json.dumps(msgspec.to_builtins(Entry(entry_key, versions(), row)), indent=1) + "\n")
 
@@ -137,7 +137,7 @@ def entries(root: Path, assignment: str) -> Iterator[Entry]:
 
 
 def load(root: Path, assignment: str) -> ClassReport:
-    """Return the report on the class as graded so far. Raises CourseError if nobody is graded."""
+    """Return the report on the students graded so far. Raises CourseError if there are none."""
     graded = list(entries(root, assignment))
     if not graded:
         raise CourseError(f"expected graded submissions of {assignment}, found none. Run `attn grade {assignment}` first.")
@@ -151,7 +151,7 @@ def load(root: Path, assignment: str) -> ClassReport:
 
 
 def tiers(rows: list[StudentRow]) -> str:
-    """Return every isolation in which rows were graded, on one line."""
+    """Return the isolation tiers in which `rows` were graded, separated by commas."""
     return ", ".join(sorted({row.tier for row in rows if row.tier}))
 
 
@@ -181,7 +181,7 @@ def alone(root: Path, assignment: str) -> Iterator[None]:
 
 
 def bounded(remarks: list[str]) -> list[str]:
-    """Return at most `MAX_REMARKS` of `remarks`, each shortened, so that a thousand odd cells don't bury other submissions.
+    """Return at most `MAX_REMARKS` of `remarks`, each shortened, so that one submission's remarks don't bury the others'.
 
     >>> bounded([f"cell {number}" for number in range(2000)])[-1]
     'and 1,981 more remarks on this submission'

@@ -1,12 +1,12 @@
 """Read a student's text in a child process that may fail, because some texts keep parsers and highlighters busy for minutes.
 
-    found = read([Task("scopes", source), Task("coloured", source)])   # {task: result}; what took too long is not in it
+    found = read([Task("scopes", source), Task("coloured", source)])   # {task: result}, without tasks that took too long
 
-In: texts, and what to make of each. Out: plain data, as far as the student's seconds and memory went. A small server,
-started at first use, loads the libraries and forks a child for each student. The child has its own limits of processor time
-and memory and may write no file. It answers the tasks in order, so a text that ends it costs only that task and the later
-ones. All readings of a submission share the `Seconds` that they are given and are charged for the child's own processor
-time. If the kernel has Landlock and seccomp, the child can read only Python and its packages, and has no network.
+In: texts, and what to make of each. Out: plain data for as many texts as the student's seconds and memory allow. A small
+server, started at first use, loads the libraries and forks a child for each reading. The child has its own limits of
+processor time and memory and may write no file. It answers the tasks in order, so a text that ends the child costs only its
+own task and the later ones. All readings of a submission share one `Seconds`, which is charged with the child's own
+processor time. If the kernel has Landlock and seccomp, the child can read only Python and its packages, and has no network.
 """
 
 import atexit
@@ -56,7 +56,7 @@ class Task(NamedTuple):
 class Seconds:
     """The processor seconds that the readings of a submission may still take. Its `budget` is charged as well.
 
-    `short` records that they were not enough for some text.
+    `short` says whether the seconds were too few for some text.
     """
 
     left_s: float
@@ -69,7 +69,7 @@ class Seconds:
         return max(0.0, min(CPU_S, self.left_s, self.left_s if self.budget is None else self.budget.left_s))
 
     def spend(self, seconds: float) -> None:
-        """Subtract `seconds`, from the budget too."""
+        """Subtract `seconds` here and from the budget."""
         self.left_s = max(0.0, self.left_s - seconds)
         if self.budget is not None:
             self.budget.spend(seconds)
@@ -86,11 +86,11 @@ def _parsed(parse: Callable[[str], Iterable[Any]], source: str) -> list[list[Any
 def _answer(source: str) -> str:
     """Return the text as HTML with formulas.
 
-    What reads like HTML in it is defused first and checked against an allow-list afterwards.
+    Whatever looks like HTML in the text is made harmless first. The caller must still pass the result through the allow-list.
     """
     try:
         return markdown(prose(source), trusted=True)
-    except Exception:  # a learner's TeX can fail in any way that the converter knows
+    except Exception:  # on a learner's TeX the converter may raise anything
         return markdown(source, trusted=False)
 
 
@@ -138,12 +138,12 @@ def read(tasks: Sequence[Task], seconds: Seconds | None = None) -> dict[Task, An
     return results
 
 
-_USED = -1  # replaces a task's number, in front of the processor time that the child used
+_USED = -1  # stands in place of a task's number before the processor time that the child used
 _HEAD = struct.Struct("<Id")  # length of a request in bytes, and its limit in processor seconds
 
 
 class _Server:
-    """The trusted end: one process that several threads may ask."""
+    """The trusted end: starts the server, and lets several threads ask it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -151,7 +151,7 @@ class _Server:
         self._control: socket.socket | None = None
 
     def start(self) -> None:
-        """Start the server now, so it loads its libraries while the caller does something else."""
+        """Start the server now, so that it loads its libraries while the caller does something else."""
         with self._lock:
             self._started()
 

@@ -1,7 +1,7 @@
 """Check before grading that the lesson itself runs in the sandbox and its own answers get full marks there.
 
 A given cell that fails, or a package that the sandbox lacks, is the instructor's error and would silently cost every learner
-their marks. So the release with the references in it is marked like a submission, once per version.
+marks. So the release, answered with the references, is marked like a submission, once per version.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ def answered(scheme: MarkScheme) -> bytes:
 
 
 def problems(scheme: MarkScheme, sandbox: Sandbox, data: bytes, requires: tuple[str, ...]) -> list[str]:
-    """Return what keeps the sandbox from marking fairly, in words. `data` comes from `answered`."""
+    """Return the problems that keep the sandbox from marking fairly, as sentences. `data` comes from `answered`."""
     with sandbox.submission([Cell("requires", _LACKS.format(requires))]) as submission:
         missing = "".join(str(output.get("text", "")) for output in submission.outputs[0].outputs)
     lacking = [f"the sandbox has no package {name!r}, which {FILE} requires" for name in missing.split()]
@@ -46,12 +46,12 @@ def problems(scheme: MarkScheme, sandbox: Sandbox, data: bytes, requires: tuple[
     return [
         f"its own answer to {name!r} gets {report.score:g} of {report.points:g}: {report.headline}"
         for name, report in marked.reports.items()
-        if report.score < report.points and not report.unfinished  # without timeouts: the machine may be busy
+        if report.score < report.points and not report.unfinished  # timeouts don't count, because the machine may be busy
     ]
 
 
 def refuse(scheme: MarkScheme, problems: list[str]) -> None:
-    """Raise CourseError, for the instructor, if there are `problems`."""
+    """Raise CourseError with advice for the instructor if there are `problems`."""
     if problems:
         raise CourseError(
             f"{scheme.assignment}: expected the lesson with its own answers to get full marks in the sandbox, but "

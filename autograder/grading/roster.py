@@ -6,8 +6,8 @@
 
 Only `id` is needed. `lms_user_id` is Canvas's number for the student. `extensions` are days beyond one assignment's due
 date, `extra_time` days beyond every due date (an accommodation), and `late_days` a budget of days that cost nothing, spent
-in order of due date. In: the file. Out: a `Roster`, or a CourseError that names every bad line with its column, what was
-expected and what it says.
+in order of due date. In: the file. Out: a `Roster`, or a CourseError that names the line and column of every problem, what
+was expected, and what was found.
 """
 
 import csv
@@ -54,16 +54,16 @@ class Roster:
         return self.students.get(student) or Listed(student)
 
     def more_seconds(self, student: str, assignment: str) -> float:
-        """Return the seconds after the due date of `assignment` before `student` counts as late."""
+        """Return how many seconds after the due date of `assignment` the work of `student` still counts as on time."""
         listed = self.of(student)
         return DAY * (listed.extensions.get(assignment, 0.0) + listed.extra_time)
 
     def by_platform_id(self) -> dict[str, str]:
-        """Return student ids by the learning platform's ids, as far as the list has these."""
+        """Return `{learning platform's id: student id}` for the students whose platform id is listed."""
         return {listed.lms_user_id: listed.id for listed in self.students.values() if listed.lms_user_id}
 
     def by_name(self) -> dict[str, str]:
-        """Return student ids by `folded_name`, for names that only one student on the list has."""
+        """Return `{folded_name: student id}` for the names that only one student on the list has."""
         names = Counter(folded_name(listed.name) for listed in self.students.values())
         return {name: listed.id for listed in self.students.values() if names[name := folded_name(listed.name)] == 1 and name}
 
@@ -79,7 +79,10 @@ def folded_name(name: str) -> str:
 
 
 def read(root: Path, assignments: Collection[str] | None = None) -> Roster:
-    """Return the roster of the course at `root`. Extensions may name only its releases, or `assignments`. Raises CourseError."""
+    """Return the roster of the course at `root`. Raises CourseError if the file is not valid.
+
+    Extensions may name only `assignments`, by default the course's releases.
+    """
     path = root / FILE
     if not path.is_file():
         return Roster()
@@ -93,7 +96,9 @@ def read(root: Path, assignments: Collection[str] | None = None) -> Roster:
 
 
 def parse(text: str, assignments: Collection[str] = ()) -> Roster:
-    """Return the roster in `text`. With `assignments`, extensions may name only these. Raises CourseError.
+    """Return the roster in `text`. Raises CourseError if the text is not valid.
+
+    If `assignments` is not empty, extensions may name no others.
 
     >>> parse("id,section,late_days\\nada,A,2").of("ada").late_days
     2
@@ -102,7 +107,7 @@ def parse(text: str, assignments: Collection[str] = ()) -> Roster:
     """
     lines = text.splitlines()
     head = next((line for line in lines if line.strip()), "")
-    delimiter = max(",;\t", key=head.count)  # a spreadsheet writes what its locale uses
+    delimiter = max(",;\t", key=head.count)  # the delimiter that a spreadsheet writes depends on its locale
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     problems: list[str] = []
     students: dict[str, Listed] = {}
@@ -151,7 +156,7 @@ def _head(columns: list[str], line: int) -> list[str]:
 
 
 def _listed(row: Mapping[str, str], assignments: Collection[str]) -> tuple[Listed, list[str]]:
-    """Return the student on a line, and what is wrong with the line."""
+    """Return the student on a line, and the problems with the line."""
     wrong: list[str] = []
     name = row.get("id", "")
     if not name or len(name) > 128 or not name.isprintable() or "/" in name:

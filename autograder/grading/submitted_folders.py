@@ -1,4 +1,4 @@
-"""Read who handed in what from the folders in `submitted/`, as untrusted data."""
+"""Read from the folders in `submitted/` who handed in what. Names and contents are untrusted."""
 
 import os
 import re
@@ -22,7 +22,7 @@ MAX_FOLDER = 200  # bytes of a student's name, because files are named after it 
 
 @dataclass(frozen=True)
 class Job:
-    """A submission as read: when it was handed in, what the grader must know about it, and its key."""
+    """A submission as read from its folder, with its time, its `key` in the ledger, and what the grader must know about it."""
 
     student: str
     handed: Handed
@@ -34,12 +34,12 @@ class Job:
 
 
 def is_name(student: str) -> bool:
-    """Return whether the gradebook can hold `student`, because a folder may have any name."""
+    """Return whether `student`, a folder's name, can be a student's id in the gradebook and in file names."""
     return student.isprintable() and len(student) <= 128 and len(student.encode()) <= MAX_FOLDER
 
 
 def unnameable(student: str, points: float) -> StudentRow:
-    """Return the row for a student whose name the gradebook cannot hold."""
+    """Return the row for a student whose folder's name cannot be an id."""
     label = ascii(student)[1:-1][:128]
     wanted = f"at most 128 printable characters and {MAX_FOLDER} bytes"
     problem = f"expected a folder named after the student, in {wanted}. Rename it and grade again."
@@ -47,7 +47,7 @@ def unnameable(student: str, points: float) -> StudentRow:
 
 
 def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
-    """Read what `student` handed in, or why it cannot be read."""
+    """Return what `student` handed in, with the reason as its `problem` if it cannot be read."""
     folder = root / "submitted" / student / assignment
     known = {path.name for path in (root / "release" / assignment).iterdir()}
     try:
@@ -63,7 +63,7 @@ def read(root: Path, assignment: str, scheme: MarkScheme, student: str) -> Job:
 
 
 def handed_in(path: Path) -> tuple[datetime | None, str]:
-    """Return when nbgrader's exchange received the submission, or a note if its record cannot be used."""
+    """Return the time of submission in the file at `path`, or None and a note if the file holds no date."""
     if not os.path.lexists(path):
         return None, ""
     try:
@@ -86,7 +86,7 @@ def utc(text: str) -> datetime:
         raise ValueError("expected a zone by its name")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about zones that it does not know
+            warnings.simplefilter("ignore")  # warnings about zones that dateutil does not know
             time = parse_utc(text)
     except Exception as error:  # nobody knows what dateutil raises on such a text
         raise ValueError(f"no date: {type(error).__name__}") from None
@@ -96,7 +96,7 @@ def utc(text: str) -> datetime:
 
 
 def submitters(root: Path, assignment: str, students: Sequence[str] | None) -> list[str]:
-    """Return whose submissions to grade: all, or `students`. Raises CourseError if there are none, or a student has none."""
+    """Return whose submissions to grade: `students`, or all. Raises CourseError if there are none, or a student has none."""
     names = sorted(_with_work(root / "submitted", assignment))
     if not names:
         raise CourseError(
@@ -115,6 +115,6 @@ def _with_work(place: Path, assignment: str) -> Iterator[str]:
             os.lstat(place / name / assignment)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:  # no access to the copied files: `read` reports it, so nobody is left out
+        except OSError:  # for example, no access to the copied files: `read` reports it, so nobody is left out
             pass
         yield name

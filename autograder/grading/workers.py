@@ -1,7 +1,7 @@
 """Mark submissions in threads on this machine, each with its own sandbox, or on the workers of a Dask cluster.
 
-Both are executors of `work`, so the caller doesn't notice the difference. Threads serve well here, because student code runs
-in the sandboxes' own processes and a waiting thread holds nothing up.
+Both run `work` behind Python's `Executor` interface, so the caller doesn't notice the difference. Threads are enough on one
+machine, because student code runs in the sandboxes' own processes and a thread that waits for them blocks no other.
 """
 
 import os
@@ -26,9 +26,9 @@ RETRIES = 3  # how often a submission is reassigned when its cluster worker is l
 CONNECT_S = 10.0
 
 
-_mine = threading.local()  # each thread's sandbox, and its setup
+_mine = threading.local()  # each thread's sandbox, with its setup and tier
 _all: list[Sandbox] = []
-# one core stays free for the process that makes the scheme meanwhile, so the first mark comes sooner
+# one core stays free for this process, which makes the scheme meanwhile, so the first mark comes sooner
 _warming = threading.Semaphore(max(1, (os.cpu_count() or 1) - 1))
 
 
@@ -40,14 +40,14 @@ def work(
     fixed: Fixed | None = None,
     final: bool = False,
 ) -> Marked:
-    """Mark one submission in this thread's sandbox. `purse` belongs to its class on this machine.
+    """Mark one submission in this thread's sandbox. `purse` holds the time that the class may still use on this machine.
 
-    A submission that is marked again, from what was `fixed`, gets a new sandbox, so files, process numbers and counters that
-    it knew are gone.
+    If `fixed` is given, the submission is marked again, in a new sandbox, so that the files, process numbers and counters
+    that it saw the first time are gone.
     """
     sandbox = _sandbox(scheme, unsafe)
     if fixed is not None:
-        sandbox.close()  # the next submission starts another one
+        sandbox.close()  # marking then starts a new one
     fixed = fixed or Fixed()
     try:
         return mark(scheme, sandbox, handed, purse, fixed, final=final)
@@ -65,7 +65,7 @@ def _sandbox(scheme: MarkScheme, unsafe: bool) -> Sandbox:
 
 
 def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) -> None:
-    """Give this thread a warm sandbox in `tier`. Waiting for the other threads at `together` gives each of them one."""
+    """Give this thread a warm sandbox in `tier`. Threads that wait for each other at `together` get one each."""
     if hasattr(_mine, "sandbox"):
         _mine.sandbox.close()
     _mine.sandbox, _mine.ready = setup.sandbox(tier), (setup, tier)
@@ -78,7 +78,7 @@ def warm_up(setup: Setup, tier: str, together: threading.Barrier | None = None) 
 
 @contextmanager
 def here(setup: Setup, *, workers: int, unsafe: bool) -> Iterator[Executor]:
-    """Yield an executor with `workers` threads on this machine, whose sandboxes begin to warm up at once.
+    """Yield an executor with `workers` threads on this machine. Their sandboxes begin to warm up at once.
 
     Raises SandboxUnavailable if no isolation works, unless `unsafe`.
     """
@@ -97,7 +97,7 @@ def here(setup: Setup, *, workers: int, unsafe: bool) -> Iterator[Executor]:
 
 @contextmanager
 def cluster(scheme: MarkScheme, *, scheduler: str) -> Iterator[tuple[Executor, Any]]:
-    """Yield an executor on the Dask cluster at `scheduler` ("tcp://host:8786"), and the scheme there.
+    """Yield an executor on the Dask cluster at `scheduler` ("tcp://host:8786"), and a handle on the scheme, which is sent there.
 
     Raises CourseError if the cluster cannot be used. The scheme holds the hidden probes, so the cluster must be yours and
     its network trusted (or its addresses `tls://`).
@@ -124,7 +124,7 @@ def _version() -> str:
 
 
 def rehearse(scheme: MarkScheme, unsafe: bool, data: bytes, requires: tuple[str, ...]) -> list[str]:
-    """Return what keeps this thread's sandbox from marking fairly: see `rehearsal.problems`."""
+    """Return the problems that keep this thread's sandbox from marking fairly: see `rehearsal.problems`."""
     return rehearsal.problems(scheme, _sandbox(scheme, unsafe), data, requires)
 
 
@@ -138,7 +138,7 @@ class Workers:
         self._purse = None if scheduler else Purse(PURSE_S * self._workers)
         self._executor: Executor | None = None
         self._scheme: Any = None
-        self.ahead = 256 if scheduler else 2 * self._workers  # submissions that are read before the first is written
+        self.ahead = 256 if scheduler else 2 * self._workers  # at most this many submissions are read ahead of the writing
 
     def start(self) -> None:
         """Start this machine's threads. A cluster's workers wait for the scheme."""
@@ -146,15 +146,16 @@ class Workers:
             self._executor = self._stack.enter_context(here(self._setup, workers=self._workers, unsafe=self._unsafe))
 
     def mark(self, scheme: MarkScheme, handed: Handed, fixed: Fixed | None = None, *, final: bool = False) -> "Future[Marked]":
-        """Submit a submission for marking. If it is marked again, from what was `fixed`, it has all its seconds.
+        """Queue a submission for marking and return the future.
 
-        A `final` marking is the last.
+        A submission that is marked again, with what was `fixed`, may use all its seconds, whatever the class has used. After
+        a `final` marking it is not marked again.
         """
         purse = self._purse if fixed is None else None
         return self._ready(scheme).submit(work, self._scheme or scheme, self._unsafe, handed, purse, fixed, final)
 
     def rehearse(self, scheme: MarkScheme, requires: tuple[str, ...]) -> "Future[list[str]]":
-        """Submit the lesson's own answers for marking: see `autograder.grading.rehearsal`."""
+        """Queue the lesson's own answers for marking and return the future: see `autograder.grading.rehearsal`."""
         executor, data = self._ready(scheme), rehearsal.answered(scheme)
         return executor.submit(rehearse, self._scheme or scheme, self._unsafe, data, requires)
 

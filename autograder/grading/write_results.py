@@ -1,4 +1,4 @@
-"""Write gradebook, graded notebook, feedback, and finally the ledger. Nothing else in a grading run writes results."""
+"""Write the gradebook, graded notebooks, feedback, and finally the ledger. Nothing else in a grading run writes results."""
 
 import json
 from concurrent.futures import Future
@@ -18,9 +18,9 @@ from autograder.notebooks.atomic_write import write_whole
 
 
 class Writer:
-    """Writes the results of a class: gradebook, graded notebook, feedback, and finally the ledger.
+    """Writes the results of a class: the gradebook, graded notebooks, feedback, and finally the ledger.
 
-    Without a `book`, in a dry run, it makes the rows and writes nothing.
+    Without a `book`, as in a dry run, it makes the rows but writes no results.
     """
 
     def __init__(self, root: Path, scheme: MarkScheme, book: Gradebook | None = None, *, feedback: bool = False):
@@ -55,14 +55,14 @@ class Writer:
         notebook, _ = self._limit.preprocess(marked.notebook, {})
         path = self._path(book, "autograded", job.student)
         book.put(job.student, notebook, job.timestamp, _read(path))
-        # on one line, because nbformat's indented form takes ten times as long, most of this process's time per student
+        # on one line, because nbformat's indented form takes ten times as long: most of this process's time for a student
         text = json.dumps(notebook, ensure_ascii=False, sort_keys=True)
         write_whole(path, text + "\n", mode=0o664 if book.api.coursedir.groupshared else 0o444)
         if self._pages is not None:
             try:
                 page = page_for(row, notebook, self._pages, book, marked.page_s)
                 write_whole(self._path(book, "feedback", job.student), page)
-            except Exception as error:  # libraries read what learners wrote: the marks stand, and grading continues
+            except Exception as error:  # a library may fail on what a learner wrote; the marks stand, and grading continues
                 row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."
         self.waiting.append((job.key, row))
 
@@ -91,7 +91,7 @@ def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRo
     score = round(sum(exercise.score for exercise in exercises.values()), 2)
     flags, notes = ledger.bounded([job.note, *marked.flags] if job.note else marked.flags), ledger.bounded(marked.notes)
     row = StudentRow(job.student, score, points, exercises, flags, notes, job.problem, marked.seconds, marked.tier)
-    row.refused = dict.fromkeys(marked.refused, 1)  # the student chooses how often, so a number could spell a hidden input
+    row.refused = dict.fromkeys(marked.refused, 1)  # a student could spell out a hidden input by the number of calls
     row.marked_late = job.marked_late
     return row, marked
 

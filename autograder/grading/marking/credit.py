@@ -89,7 +89,7 @@ def _outputs_share(result: Result, shares: Shares) -> tuple[float, Fact]:
 
 
 def _right_part(path: str, result: Result) -> float:
-    """Return how much of the output at `path` is right: 0 if a core case has it wrong or does not show it."""
+    """Return how much of the output at `path` is right: 0 if it is wrong or missing in a core case."""
     shown, lost = False, 0.0
     for record, outcome in zip(result.exercise.cases, result.cases, strict=True):
         want = {name: value for name, value in values(record.expected).items() if name.startswith(path)}
@@ -103,7 +103,7 @@ def _right_part(path: str, result: Result) -> float:
 
 
 def _slip_share(result: Result, shares: Shares) -> tuple[float, Fact]:
-    """Return the largest share of a slip without which the answer is right, apart from edge cases."""
+    """Return the largest share for a slip without which the answer would be right, reduced by the edge cases that still fail."""
     kept = [(shares[slip] * _part_without(undo, result), reason) for slip, (undo, reason) in _SLIPS.items() if shares.get(slip)]
     return max(kept, default=(0.0, fact("credit.named")), key=itemgetter(0))
 
@@ -170,7 +170,7 @@ def _matched(want: EncodedValue | None, got: EncodedValue | None, change: Change
 
 
 def _listed(want: ArrayNode | PlainNode, got: EncodedValue) -> EncodedValue:
-    """Return a list's numbers as an array, if an array is wanted."""
+    """Return the numbers in a list as an array, if an array is wanted."""
     if (
         isinstance(want, PlainNode)
         or got.entries is None

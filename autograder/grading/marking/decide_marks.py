@@ -1,6 +1,6 @@
-"""Decide the mark of each answer: ask the sandbox about its exercise, on visible probes and then on hidden ones, and judge.
+"""Decide the mark of each answer: ask it in the sandbox, on visible probes and then on hidden ones, and judge the replies.
 
-The points of a verdict are computed in `judging.compare.score_of`, and `credit` adds those that a teacher leaves for a mistake.
+The points of a verdict are computed in `judging.compare.score_of`. `credit` says what a wrong answer keeps despite a mistake.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ REPLY_TIMES = 8  # a reply may have this many times the bytes of the largest rig
 def on_visible(scheme: MarkScheme, submission: Submission, names: Sequence[str]) -> Mapping[str, AnyResult]:
     """Return each exercise's result on its visible probes.
 
-    They decide a mark only if the answer never ran, so the exercises share a process.
+    These results decide a mark only if an answer gave no reply at all (`_settled`), so the exercises share a process.
     """
     records = {name: scheme.visible.exercises[name] for name in names}
     chosen = submission.texts([name for name, record in records.items() if isinstance(record, Prediction)])
@@ -76,8 +76,8 @@ class Verdict:
 def on_hidden(scheme: MarkScheme, submission: Submission, visible: Mapping[str, AnyResult]) -> dict[str, Verdict]:
     """Return the verdict on each exercise. Hidden probes give the score; visible ones are shown if they failed too.
 
-    The score comes from `scheme.own`, the student's records. An answer that fails only there is also asked the class's questions,
-    because only for those inputs the outcome of each listed mistake is known.
+    The score comes from `scheme.own`, the student's records. An answer that passes the visible probes and fails the student's
+    own is also asked the class's, because the outcome of each listed mistake is known only for those inputs.
     """
     unsettled = {name: result for name, result in visible.items() if isinstance(result, Result) and not _settled(result)}
     asked = {name: scheme.record_of(name) for name in unsettled}
@@ -100,7 +100,7 @@ def on_hidden(scheme: MarkScheme, submission: Submission, visible: Mapping[str, 
 
 def judged_hidden(record: ExerciseRecord, observations: Sequence[Observation]) -> Result:
     """Return the verdict on the observations of hidden probes, without explaining it."""
-    pairs = zip(observations, record.cases, strict=False)  # a process that ended leaves out the last ones
+    pairs = zip(observations, record.cases, strict=False)  # if its process ended early, the last are missing
     clean = [untrusted.clean_hidden(observation, case, behaviour=bool(record.behaviour)) for observation, case in pairs]
     return judged_from(record, clean)
 

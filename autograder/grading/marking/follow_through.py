@@ -1,8 +1,8 @@
-"""Give marks to an answer that fails only because an earlier one does, by trying it with the earlier reference.
+"""Give marks to an answer that fails only because an earlier answer does, by trying it with the earlier reference.
 
 In: a marked submission and the cells it ran. Out: better marks, explained on the page. Each such answer runs in a separate
-sandbox and only its points come back, so nothing from the reference reaches the student. An answer depends on another one if
-its code names it, and it counts as the student's own work only if it does more than call that one.
+sandbox and only its points come back, so nothing from the reference reaches the student. An answer depends on another answer
+if its code names it, and it counts as the student's own work only if it does more than call the other.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,13 +30,13 @@ def failing_below(
 ) -> list[str]:
     """Return the earlier failing exercises that the answer to `exercise` needs.
 
-    An exercise is needed if the answer names it, directly, through the learner's own `cells`, or through the references that
-    will stand in.
+    An exercise is needed if the answer names it directly, through the learner's own `cells`, or through a reference that
+    will replace another answer.
     """
     if exercise not in answers:
         return []
     earlier = [name for name in order[: order.index(exercise)] if name in failing and name in answers and name in references]
-    # also through answers that pass, because they may call the one that fails
+    # `cells` include answers that pass, because they may call one that fails
     texts = [answers[exercise], *cells.leaned_on(answers[exercise])]
     read = {name for text in texts for name in bindings(text)[1]}
     needed: set[str] = set()
@@ -47,7 +47,7 @@ def failing_below(
 
 
 def calls(answers: Collection[str], seconds: read_in_child.Seconds | None = None) -> dict[str, list[str] | None]:
-    """Return `scopes.calls` of each of `answers`, from a child that may fail; empty for an answer that is too slow to read."""
+    """Return `scopes.calls` of each of `answers`, read in a child process; empty for an answer that is too slow to read."""
     tasks = {answer: read_in_child.Task("calls", answer) for answer in answers}
     results = read_in_child.read(list(tasks.values()), seconds)
     return {answer: results.get(task, []) for answer, task in tasks.items()}

@@ -79,10 +79,10 @@ _BUILDS |= {"savetxt", "write_bytes", "FileIO", "NamedTemporaryFile", "mkstemp"}
 # ways to reach the code that runs the answer, or that checks for changed inputs, copies or PyTorch's gradients
 _INWARD = frozenset({"_getframe", "currentframe", "get_objects", "get_referrers", "settrace", "setprofile", "addaudithook"})
 _INWARD |= {"__globals__", "__import__", "import_module", "f_globals", "f_back", "tracemalloc", "_disable_profiler", "ctypes"}
-_METHODS = frozenset({"eval", "compile", "open"})  # also methods of models, of `re` and `torch`, and of paths
+_METHODS = frozenset({"eval", "compile", "open"})  # also names of methods: of models, of `re` and `torch`, and of paths
 _OPENERS = frozenset({"", "builtins", "__builtins__", "io", "os", "codecs", "gzip", "bz2", "lzma"})
 _MAGICS = frozenset({"matplotlib", "config", "load_ext", "autoreload", "precision", "pip", "pylab"})  # magics that run no text
-_OWNERS = frozenset({"autograd"})  # modules that an import from them names
+_OWNERS = frozenset({"autograd"})  # modules that count as named if something is imported from them
 # IPython may run such text although it is not Python
 _IPYTHON = re.compile(
     r"\A\s*>>>(?:\s|\Z)|^[ \t]*(?:\.{3,}:|(?:\[\w+\][ \t]*)?In[ \t]*\[)"  # IPython's prompts
@@ -152,7 +152,7 @@ class _Part:
 def _parts(source: str, attributes: Collection[str] = ()) -> list[_Part]:
     """Return the statements of `source`: as one part if they cannot be separated, and none if it cannot run.
 
-    `attributes` are names that it may read from a module, after a dot.
+    `attributes` are names that `source` may read from a module, after a dot.
 
     >>> [sorted(part.sets) for part in _parts("import math\\ndef f(x): return math.exp(x)\\nprint(f(1))")]
     [['math'], ['f'], []]
@@ -205,7 +205,7 @@ class _Leaning:
             asked |= wanted
             changing = dict.fromkeys(part for name in wanted for part in self.changing.get(name, ()))
             more = dict.fromkeys(part for name in wanted for part in self.setting.get(name, ())) | changing
-            # and those that call a function that changes it
+            # also the statements that call a function which changes a wanted name
             while acting := {name for part in changing if _DEFINES.search(part.text) for name in part.sets} - called:
                 called |= acting
                 changing = dict.fromkeys(part for name in acting for part in self.reading.get(name, ()))
@@ -216,7 +216,7 @@ class _Leaning:
 
 
 def builds_names(source: str) -> bool:
-    """Return whether `source` can reach a name that isn't written in it. This is no proof, only a reason to read it.
+    """Return whether `source` can reach a name that isn't written in it. This proves nothing; it is a reason to read the text.
 
     >>> builds_names("y = getattr(F, 'soft' + 'max')(x)"), builds_names("y = F.relu(x)")
     (True, False)
@@ -282,7 +282,7 @@ class Bindings:
 
 
 def bindings(source: str) -> tuple[set[str], set[str]]:
-    """Return the global names that `source` sets and reads. If IPython may run it although it isn't Python, any word is both."""
+    """Return the global names that `source` sets and reads. If only IPython may run it, any word counts as both."""
     try:
         return scopes(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -291,7 +291,7 @@ def bindings(source: str) -> tuple[set[str], set[str]]:
 
 
 def _words(source: str) -> set[str]:
-    """Return every word as Python reads names. Cached for the texts of a submission."""
+    """Return every word of `source`, normalised as Python normalises names. Cached for the texts of a submission."""
     kept: dict[str, set[str]] = getattr(_told, "words", {})
     if source not in kept:
         kept[source] = set(re.findall(r"\w+", normalised("NFKC", source)))

@@ -1,7 +1,7 @@
 """Draw each student's hidden inputs from the course's secret, the lesson and the student's name.
 
 In: a lesson's exercises and its hidden pack, which the class shares. Out: the same records with the student's own cases.
-Knowing one student's inputs doesn't help another, and a student who is graded again gets the same ones. The reference
+Knowing one student's inputs doesn't help another, and a student who is graded again gets the same inputs. The reference
 computes the expected outputs here, in the trusted process. Mistakes are looked up in the class's pack, because running every
 listed mistake for every student would take longer than grading.
 """
@@ -14,7 +14,7 @@ from autograder.judging.exercise import AnyExercise, Exercise
 from autograder.judging.records import CaseRecord, ExerciseRecord
 from autograder.packs import make_pack, pack_file
 
-SLOW = 0.25  # a smaller `search` share than this (programs that the build tries) means that the reference is slow
+SLOW = 0.25  # if an exercise's `search` (the share of programs that the build tries) is smaller, its reference is slow
 POOL = 8  # for a slow exercise, a class shares this many draws, and each case of a student comes from one of them
 Shares = Mapping[str, Mapping[str, float]]
 TRIES = 3  # seeds to try if the reference cannot answer what was drawn
@@ -23,7 +23,7 @@ TRIES = 3  # seeds to try if the reference cannot answer what was drawn
 class HiddenDraws:
     """Draws each student's hidden cases for the `exercises` of `lesson`. `common` is the pack that all students share.
 
-    `shares` says for which mistakes an answer keeps points (`credit`); those are looked for on the student's own inputs.
+    `shares` says for which mistakes an answer keeps points (`credit`). Only these are looked for on the student's own inputs.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class HiddenDraws:
         self._lesson, self._secret, self._common = lesson, secret, common
         self._exercises = []
         for exercise in exercises:
-            if isinstance(exercise, Exercise):  # a draw leaves out most mistakes, because they take most of the time
+            if isinstance(exercise, Exercise):  # a draw leaves out the other mistakes, because they take most of the time
                 kept = (shares or {}).get(exercise.id, {})
                 mistakes = tuple(mistake for mistake in exercise.misconceptions if mistake.id in kept)
                 self._exercises.append(replace(exercise, misconceptions=mistakes))
@@ -60,6 +60,6 @@ class HiddenDraws:
             seed = make_pack.seed_from(self._secret, f"{self._lesson}\0{whose}\0{attempt}")
             try:
                 return make_pack.make_record(self._lesson, exercise, seed, naming="listed").cases
-            except ValueError:  # the reference cannot answer it: `attn build` would have refused this seed
+            except ValueError:  # the reference cannot answer this draw; `attn build` would have refused the seed
                 continue
         return self._common.in_code[exercise.id].cases

@@ -1,8 +1,8 @@
 """Mark one submission from outside the process in which it runs.
 
-The learner's cells go to the sandbox, which returns their functions' outputs on hidden inputs. These are compared *here*
-with expected values that never leave this process, and score and panel become the grade cell's output. The result is a
-notebook as nbgrader's autograder would have left it, so nbgrader's formgrader, feedback and exporters keep working.
+The learner's cells go to the sandbox, which returns their functions' outputs on hidden inputs. The outputs are compared *here*
+with expected values that never leave this process, and the score and the panel become the grade cell's output. The result
+is a notebook as nbgrader's autograder would have left it, so nbgrader's formgrader, feedback and exporters keep working.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ from autograder.sandbox.client import Sandbox
 from autograder.sandbox.run_submission import Cell
 
 PAGE_S = 1.0  # processor seconds for reading the texts again for a page if marking used up everything
-LOCKED_S = 10.0  # for each locked cell of the lesson, which is quick unless it calls an answer that loops, and for each answer
+LOCKED_S = 10.0  # for each answer and locked cell; a locked cell is quick unless it calls an answer that loops
 _ENDS = {"timeout": "ran out of time", "crashed": "ended the process"}
 CUT_BY_CLASS, CUT_BY_LOAD = "the class", "other work on this machine"
 MAX_KEPT = 1 << 20  # bytes of an exercise's results that are kept until a submission is marked again
@@ -47,7 +47,7 @@ ATTEMPTS = 3  # how often a submission is marked if its sandbox is lost
 
 @dataclass
 class Marked:
-    """A marked submission: the notebook with panels as outputs, a report for each exercise, and what a person should see."""
+    """A marked submission: the notebook with panels as outputs, a report for each exercise, and remarks for a person."""
 
     notebook: Any
     reports: dict[str, Report] = field(default_factory=dict)
@@ -56,35 +56,35 @@ class Marked:
     broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     refused: Counter[str] = field(default_factory=Counter)  # system calls that the sandbox refused, by name
     tier: str = ""
-    seconds: float = 0.0  # its own seconds and the processor seconds of judging it, without other work on the machine
-    page_s: float = PAGE_S  # processor seconds for reading its texts once more
+    seconds: float = 0.0  # the submission's own and the processor seconds of judging it, without other work on the machine
+    page_s: float = PAGE_S  # processor seconds for reading its texts again for the page
     cut: str = ""  # CUT_BY_CLASS or CUT_BY_LOAD if others cut it short, so that it must be marked again
-    fixed: "Fixed | None" = None  # for a submission that was cut short: what stays as it is in the next marking
+    fixed: "Fixed | None" = None  # for a submission that was cut short: what the next marking must not decide again
 
 
 @dataclass
 class Fixed:
     """What is already decided about a submission, however often its sandbox is lost or it is marked again.
 
-    A submission can pass a message from one run to the next (through timing or kernel counters), so no run earns or shows
-    anything once an earlier run has seen what it must not know. Three steps are each decided as a whole and never asked
-    again: what students will see of their own words, before the first hidden input enters the sandbox; what each answer
-    earns by itself, before the first reference enters; and what it earns with a reference in place of an earlier answer, one
-    exercise after another.
+    A submission can pass a message from one run to the next (through timing or kernel counters). So once a run has seen
+    something secret, no later run may decide anything that the secret could improve. Three steps are therefore each decided
+    as a whole and never repeated. What students will see of their own outputs is decided before the first hidden input
+    enters the sandbox, and what each answer earns by itself before the first reference enters. What an answer earns with a
+    reference in place of an earlier answer comes last, one exercise after another.
     """
 
     shown: dict[str, tuple[list[Any], str]] | None = None  # the outputs of each cell, by id, and how it ended
     visible: Mapping[str, AnyResult] = field(default_factory=dict)
-    lacking: list[str] = field(default_factory=list)  # answers that ask for a missing module
+    lacking: list[str] = field(default_factory=list)  # answers that import a missing module
     verdicts: Mapping[str, decide_marks.Verdict] | None = None
-    reports: dict[str, Report] = field(default_factory=dict)  # replaces `verdicts` when it is marked again
+    reports: dict[str, Report] = field(default_factory=dict)  # replace `verdicts` when the submission is marked again
     flags: list[str] = field(default_factory=list)
     carried: dict[str, Report] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
 
     @property
     def names(self) -> list[str]:
-        """The exercises whose answers were asked."""
+        """The exercises whose answers have a verdict."""
         return [*self.reports, *(self.verdicts or {})]
 
     def report(self, name: str, *, explain: bool = True) -> Report:
@@ -102,7 +102,7 @@ class Fixed:
 def _small(result: AnyResult) -> AnyResult:
     if isinstance(result, PredictionResult):
         return result
-    if result.passed:  # then it is not shown
+    if result.passed:  # its cases are not shown
         return replace(result, cases=[])
     if sum(case.observation.nbytes for case in result.cases) <= MAX_KEPT:
         return result
@@ -119,7 +119,7 @@ def mark(
     *,
     final: bool = True,
 ) -> Marked:
-    """Mark a submission; bytes are those of a notebook. `purse` holds the time that its class may still use.
+    """Mark a submission, or the notebook with these bytes. `purse` holds the time that its class may still use.
 
     A submission that is not `final` stops when others cut it short. It is then marked again without a purse, starting from
     what was `fixed`.
@@ -135,7 +135,7 @@ def mark(
 
 
 class _Marking:
-    """The marking of one submission: it is read once, and then asked until everything about it is `fixed`."""
+    """The marking of one submission, which is read once and then run until everything about it is `fixed`."""
 
     def __init__(self, scheme: MarkScheme, sandbox: Sandbox, handed: Handed, budget: Budget, fixed: Fixed, final: bool):
         self.scheme, self.sandbox, self.budget = replace(scheme, own=handed.hidden), sandbox, budget
@@ -153,7 +153,7 @@ class _Marking:
         self.texts = self.texts_to_run()
 
     def mark(self) -> Marked:
-        """Return the marked submission. If it is cut short and not `final`, only what is fixed about it counts."""
+        """Return the marked submission. If it was cut short and this marking is not `final`, only its `fixed` part counts."""
         # a worker lost along the way (killed from outside, say) must not cost the learner anything
         for attempt in range(ATTEMPTS):
             tier = self.sandbox.label  # starts a worker where none is left, before the learner's time runs
@@ -185,7 +185,7 @@ class _Marking:
         )
 
     def rebuild(self, handed: Handed) -> tuple[Any, list[str], list[str]]:
-        """Return the notebook to grade, notes for the student and flags, all about what was handed in."""
+        """Return the notebook to grade, notes for the student, and flags for a person."""
         cells, notes = handed.cells()
         ours = {*(cell.source for cell in self.scheme.released.cells), *self.scheme.references.values()}
         flags = read_submission.read_ahead(cells, ours, self.modules, self.reading)
@@ -196,7 +196,7 @@ class _Marking:
         return rebuilt.notebook, notes, flags
 
     def texts_to_run(self) -> dict[str, str]:
-        """Return what to run for each cell, by its id: answers as they were meant, and nothing imported that is not there."""
+        """Return the text to run for each cell, by its id, with slips in answers corrected and missing modules not imported."""
         others = [cell.source for cell in self.run if not is_answer(cell)]
         meant, notes = as_meant(self.sources, self.scheme.hidden.exercises, others, self.reading)
         self.notes += notes
@@ -220,13 +220,13 @@ class _Marking:
 
     @property
     def cut(self) -> str:
-        """Who cut it short, if somebody did."""
+        """`CUT_BY_CLASS` or `CUT_BY_LOAD` if that cut the submission short, otherwise empty."""
         short = self.budget.spent and self.whole_s < self.scheme.limits.budget_s
         return CUT_BY_LOAD if self.budget.starved else CUT_BY_CLASS if short else ""
 
     @property
     def is_postponed(self) -> bool:
-        """Whether it must be marked again after everybody else, because others cut it short."""
+        """Whether the submission must be marked again after everybody else, because others cut it short."""
         return not self.final and self.cut != ""
 
     @property
@@ -235,7 +235,7 @@ class _Marking:
         return (self.sandbox.lost != self.lost and not self.is_last) or self.is_postponed
 
     def ask(self) -> None:
-        """Continue from what is `fixed`, step by step, until something has to be asked again."""
+        """Do the steps that are not yet `fixed`, until one has to be repeated."""
         if self.fixed.verdicts is None:
             self.ask_by_itself()
         if self.fixed.verdicts is not None:
@@ -248,8 +248,8 @@ class _Marking:
                 shown = {
                     done.id: ([nbformat.from_dict(output) for output in done.outputs], done.status) for done in submission.outputs
                 }
-                # exercises can communicate in the sandbox through files or shared memory, so one could show what another was
-                # asked
+                # exercises can communicate in the sandbox through files or shared memory, so one could show what another
+                # was asked: the hidden questions come later
                 visible = decide_marks.on_visible(self.scheme, submission, list(self.checks))
                 if self.must_ask_again:
                     return
@@ -264,10 +264,10 @@ class _Marking:
         self.fixed.verdicts = verdicts
 
     def ask_with_references(self) -> None:
-        """Ask again the answers that fail only because of an earlier one, in the lesson's order, with its reference in place.
+        """Ask failing answers that depend on an earlier failing one again, in the lesson's order, with the earlier reference.
 
-        No reference enters the sandbox before the answer that it replaces has everything it may get: an answer is asked only
-        with references of earlier ones, and what is fixed is never asked again.
+        No reference enters the sandbox before the answer that it replaces has earned all it can: an answer is asked only with
+        the references of earlier exercises, and what is fixed is never asked again.
         """
         scheme, reports = self.scheme, {name: self.fixed.report(name, explain=False) for name in self.fixed.names}
         leaning = Bindings(cell.source for cell in self.run)
@@ -295,7 +295,7 @@ class _Marking:
             self.fixed.carried[name] = carried(reports[name], record, score, below, scheme.follow_through)
 
     def show_outputs(self) -> list[str]:
-        """Put what the cells showed into the notebook. Returns the given cells that failed, with the error."""
+        """Put the cells' outputs into the notebook. Returns the given cells that failed, with the error."""
         shown, broken = self.fixed.shown or {}, []
         for cell in self.run:
             outputs, end = shown.get(cell.id, ([], "not run"))
@@ -305,7 +305,7 @@ class _Marking:
         return broken
 
     def explain(self) -> dict[str, Report]:
-        """Return the report on each exercise, which is also what its check shows."""
+        """Return the report on each exercise, and write it into the output of the exercise's check."""
         reports = {name: report for name, report in self.fixed.carried.items() if report.carried}
         for name in self.fixed.names:
             report = reports[name] if name in reports else self.fixed.report(name)
@@ -314,7 +314,7 @@ class _Marking:
         return {name: reports[name] for name in self.fixed.names}
 
     def remark(self, reports: Mapping[str, Report]) -> None:
-        """Add what a person, or also the student, should know besides the marks."""
+        """Add flags for a person, and notes that the student sees too, about what the marks don't show."""
         in_code, fixed = self.scheme.hidden.in_code, self.fixed
         self.notes += [f"a cell {_ENDS[status]}" for _, status in (fixed.shown or {}).values() if status in _ENDS]
         self.flags += fixed.flags
@@ -335,7 +335,7 @@ class _Marking:
         self.flags += forbidden_names.flags(in_code, self.notebook, self.modules, lesson)
 
     def remark_on_time(self) -> None:
-        """Add what must be known if it ran out of time."""
+        """Add a flag or a note if reading or running the submission ran out of time."""
         self.flags += [read_submission.SLOW] if self.reading.short else []
         if self.cut == CUT_BY_LOAD:
             self.flags.append(

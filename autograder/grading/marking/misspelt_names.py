@@ -1,9 +1,9 @@
-"""Run answers that are right except for their spelling as they were meant, with a note that says so.
+"""Correct small slips in answers, such as a misspelt name, before they run, and note each correction.
 
-In: the text of each answer. Out: the text to run instead, if it differs, and the notes. A misspelt name gets the right name
-as an alias, a letter without quotation marks gets them, text after a letter is dropped, and so is an unfinished line below a
-complete function. What the student handed in stays unchanged in the notebook. A child that may fail parses the texts
-(`read_in_child`).
+In: the text of each answer. Out: the text to run instead, if it differs, and the notes. A function with a misspelt name gets
+the right name as an alias, a prediction's letter gets missing quotation marks, text after the letter is dropped, and so are
+unfinished lines below a complete function. What the student handed in stays unchanged in the notebook. The texts are parsed
+in a child process that may fail (`read_in_child`).
 """
 
 import re
@@ -28,7 +28,7 @@ def as_meant(
     elsewhere: Collection[str],
     seconds: read_in_child.Seconds | None = None,
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the texts to run for those of `answers` that need a different one, and the notes.
+    """Return the corrected text of each of `answers` that needs a correction, by name, and the notes.
 
     `elsewhere` holds the other cells' texts.
     """
@@ -61,7 +61,7 @@ def set_names(source: str) -> list[str]:
 
 
 def _quoted(name: str, source: str, choices: Collection[str]) -> tuple[str, str] | None:
-    """Return a prediction with quotation marks around its letter, and the note; None if it isn't one."""
+    """Return a prediction with its letter in quotation marks, without text after it, and the note; None if neither helps."""
     bare = re.compile(rf"^({re.escape(name)}[ \t]*=[ \t]*)([A-Za-z]\w*)[ \t]*(?:[).:][ \t]*)?(#[^\n]*)?$", re.MULTILINE)
     letters, assignments = {choice.lower() for choice in choices}, bare.findall(source)
     if len(assignments) != 1 or assignments[0][1].lower() not in letters:

@@ -1,8 +1,8 @@
 """Choose which of the lesson's demonstrations grading must run: those whose names the learner's code needs, usually none.
 
 Tables and figures between the exercises belong to the lesson, not the learner, and take most of a notebook's time. But an
-answer may use a name that one of them left behind, and it works in the notebook. Then that demonstration runs too, and those
-from which it takes names. If the code can reach any name at all, every demonstration runs.
+answer may use a name that a demonstration left behind, because that works in the notebook. In that case the demonstration
+runs too, and so do those from which it takes names. If the code can reach any name at all, every demonstration runs.
 """
 
 import builtins
@@ -15,14 +15,14 @@ from autograder.notebooks.released import plain, statements_of
 from autograder.notebooks.roles import grade_id, is_answer, is_grade
 from autograder.notebooks.scopes import KEPT, scopes
 
-# A program that uses these can ask for any name, so reading it is not enough.
+# A program that uses these can reach any name, so reading its text is not enough.
 _REFLECTIVE = frozenset({"eval", "exec", "globals", "locals", "vars", "get_ipython", "__import__"})
 _NAMESPACES = re.compile(r"__main__|_globals\b|__globals__|_locals\b|_getframe|currentframe|__builtins__|builtins")
 _IPYTHON = re.compile(r"=[ \t]*[!%]|^[ \t]*%", re.MULTILINE)  # IPython may still run such text although it is not Python
 
 
 def to_run(released: Any, notebook: Any) -> list[Any]:
-    """Return the cells to run: what the lesson gives and the learner wrote, and the demonstrations that these need."""
+    """Return the cells to run: the lesson's given cells, the learner's cells, and the demonstrations that these need."""
     original = {cell.id: cell.source for cell in released.cells if cell.cell_type == "code" and grade_id(cell) is None}
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and not is_grade(cell)]
     shown, given, theirs = set(), [], []
@@ -57,9 +57,9 @@ def needed(always: Iterable[str], theirs: Collection[str], demonstrations: Mappi
 
 
 def supporting(given: Iterable[str], demonstrations: Mapping[str, str]) -> set[str]:
-    """Return those of `demonstrations` (by id) whose names the lesson's `given` cells read, directly or through another one.
+    """Return those of `demonstrations` (by id) whose names the lesson's `given` cells read, directly or through another.
 
-    Both belong to the lesson, so reading their names is enough; a rehearsal finds the cases where it isn't.
+    Both kinds belong to the lesson, so reading their names is enough; a rehearsal finds the cases where it isn't.
 
     >>> sorted(supporting(["print(Q @ K)"], {"a": "Q = X + 1", "b": "X = 2", "c": "Z = 3", "d": "K = 4"}))
     ['a', 'b', 'd']

@@ -1,8 +1,9 @@
-"""Read a submission for marking: cells, modules beside the notebook, pictures, and what to say about them.
+"""Read a submission for marking: cells, modules beside the notebook, pictures, and notes about them.
 
 In: the bytes of files. Out: plain data. Whatever may take long on a crafted text runs in a child that may fail (`read_in_child`).
-An import of a module that is neither installed nor handed in is left out and reported, so an unused one costs no marks.
-`google.colab`'s `drive.mount(...)` is removed together with its import; a function that really needs the module reports it.
+An import of a module that is neither installed nor handed in is left out and reported, so an unused import costs no marks.
+Statements that call what it imported, such as `google.colab`'s `drive.mount(...)`, are left out too. An answer that really
+needs the module still fails, with a remark that says why.
 """
 
 import importlib.util
@@ -36,8 +37,8 @@ class Handed:
     """The files that a student handed in, for marking.
 
     `data` is the notebook, or the `script` in its place; None if it could not be read, and `unreadable` says why. `files`
-    are the other files, `notes` say how it was found. `hidden` holds the student's own hidden tests; for exercises missing
-    there, the class's count.
+    are the other files, and `notes` say how the submission was found. `hidden` holds the student's own hidden tests. For
+    exercises that are missing there, the class's tests are used.
     """
 
     data: bytes | None
@@ -54,7 +55,7 @@ class Handed:
         return b"\0".join([*parts, *(note.encode("utf-8", "replace") for note in (self.unreadable, *self.notes))])
 
     def cells(self) -> tuple[list[Cell], list[str]]:
-        """Return its cells, and what to tell the learner."""
+        """Return the submission's cells, and notes for the learner."""
         unreadable, cells = self.unreadable, list[Cell]()
         if self.data is not None:
             try:
@@ -81,18 +82,18 @@ def read_ahead(
 ) -> list[str]:
     """Parse code cells and `modules` in a child whose time is limited. Returns a flag if something could not be parsed.
 
-    `ours` are the texts of release and references: until `forget`, this thread parses nothing else itself.
+    `ours` are the texts of release and references. Until `forget`, they are the only texts that this thread parses itself.
     """
     forget()
     scopes.only(ours)
     sources = [cell.source for cell in cells if cell.kind == "code"]
     prose = [cell.source for cell in cells if cell.kind != "code" and (cell.grade_id or cell.cell_id)]
-    texts = [text for source in prose for text in {source, unfenced(source)}]  # in place of an answer, it may be code
+    texts = [text for source in prose for text in {source, unfenced(source)}]  # prose in place of an answer may be code
     return _have_parsed([*sources, *modules], [text for text in texts if text not in ours], seconds)
 
 
 def read_anew(notebook: Any, seconds: read_in_child.Seconds | None = None) -> list[str]:
-    """Parse texts that `matching` put together: additions to a locked cell, answers that shared one."""
+    """Parse texts that `matching` put together, such as answers that shared a cell. Returns a flag as `read_ahead` does."""
     return _have_parsed([cell.source for cell in notebook.cells if cell.cell_type == "code"], [], seconds)
 
 

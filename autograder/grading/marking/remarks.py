@@ -1,4 +1,4 @@
-"""Remark on an answer what its mark does not say: a name, a module, an error or random numbers that explain what happened."""
+"""Explain what an answer's mark doesn't: parameters with other names, missing modules, errors and random numbers."""
 
 import re
 from dataclasses import replace
@@ -20,8 +20,8 @@ _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \
 def explained(report: Report, cell: Any) -> Report:
     """Return the report on the answer in `cell`, with the reason that the cell itself gives.
 
-    A missing answer whose cell stopped is explained by the cell's error. An answer that draws random numbers and comes only
-    close to what is asked is told so, because no factor is wrong.
+    If an answer is missing because its cell stopped, the reason is the cell's error. If an answer with wrong values draws
+    random numbers and no known mistake explains the values, the reason is the random numbers.
     """
     error = error_of(cell)
     if report.status == "todo" and error and not error.startswith("NotImplementedError"):
@@ -36,7 +36,7 @@ def explained(report: Report, cell: Any) -> Report:
 
 
 def error_of(cell: Any) -> str:
-    """Return the error with which `cell` stopped, on one line wherever it is shown; empty if it did not stop."""
+    """Return the error with which `cell` stopped, on one line; empty if it did not stop."""
     error = next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
     return re.sub(r"\s+", " ", error)
 

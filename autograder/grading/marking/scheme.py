@@ -86,7 +86,7 @@ class MarkScheme:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of everything that marks depend on, including the grader's version: equal schemes give equal marks."""
+        """A hash of everything that marks depend on, including the grader's version, so equal hashes mean equal marks."""
         shares = {name: dict(each) for name, each in self.shares.items()}
         data = [json.dumps(each, sort_keys=True) for each in (self.released, asdict(self.limits), dict(self.references), shares)]
         parts = [__version__, "hidden inputs for each student", *data[:3], self.follow_through, data[3]]
@@ -94,7 +94,7 @@ class MarkScheme:
 
     @cached_property
     def setup(self) -> Setup:
-        """What its sandboxes must have ready."""
+        """What a sandbox for this assignment must have ready."""
         return setup_for(self.released, self.limits, self.given)
 
     def record_of(self, name: str) -> ExerciseRecord:

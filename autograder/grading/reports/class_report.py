@@ -1,9 +1,9 @@
-"""Compile what a graded class tells its instructor, as plain data for `attn report`; `class_report_page` draws it.
+"""Compile the instructor's report on a graded class, as plain data for `attn report`. `class_report_page` renders it.
 
 The report covers who handed in nothing, who needs a person and why, which misconceptions the class holds and who holds them
 (here and in earlier lessons), how each exercise and section went, who was late, and what waits for a manual mark. Diagnoses
 come from the ledger, and scores from `grades`, so they match the students' pages. If an earlier answer causes a failure, the
-mistake is counted only for that answer.
+mistake is counted only for the earlier answer.
 """
 
 import statistics
@@ -116,7 +116,7 @@ def view(
     facts: Mapping[str, Facts] | None = None,
     comes_back: Sequence[Across] = (),
 ) -> View:
-    """Return the class as an instructor wants to see it. `exercises` describe the mistakes; `facts` are by student."""
+    """Return the report on the class. `exercises` describe the mistakes; `facts` are by student."""
     facts = dict(facts or {})
     rows = sorted(graded.rows, key=lambda row: row.student)
     scores = [score(row, facts) for row in rows]

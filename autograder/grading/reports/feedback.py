@@ -2,7 +2,7 @@
 
 The page begins with five lines (marks, what went wrong, what was carried forward, what to look at next, how to ask),
 followed by the table of marks and the student's own cells with their panels. The lesson's own text is folded. If no answer
-was found at all, the notes on reading the submission stand for what went wrong. The pages don't use nbconvert: student
+was found at all, notes on reading the submission take the place of what went wrong. The pages don't use nbconvert: student
 content is escaped here, cell by cell, and the lesson's text, which is the same for everybody, is converted to HTML once per
 class.
 """
@@ -26,7 +26,7 @@ from autograder.notebooks import pictures
 from autograder.notebooks.html_page import POLICY, coloured, document, markdown
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_answer, is_grade
 
-MAX_PROSE = 8_000  # characters of a learner's Markdown per page; some take a renderer cubic time, so the rest stays text
+MAX_PROSE = 8_000  # characters of a learner's Markdown per page; some texts take cubic time to render, so the rest stays plain
 MAX_LETTER = 1500  # characters, because some mail programs cut longer letters
 MOST_WRONG = 3  # answers named in the summary; the table names all
 MOST_SAID = 2  # notes on reading in the summary if no answer was found; the rest follow the table
@@ -36,7 +36,7 @@ States = Mapping[str, ExerciseRow]
 
 @dataclass(frozen=True)
 class _Row:
-    """A row in the table of marks: the cell's `id`, its title as `label`, its mark as `shown`, what the grader knows about it."""
+    """A row in the table of marks: the cell's `id`, title (`label`) and mark (`shown`), and what the grader knows about it."""
 
     id: str
     label: str
@@ -91,7 +91,7 @@ class Pages:
     """Writes the feedback pages for one assignment, as `released`."""
 
     def __init__(self, released: Any, contact: str = ""):
-        """`contact` is the address for requests to look at a mark again."""
+        """Prepare the pages. Requests to look at a mark again go to the address `contact`."""
         self._contact = contact
         self._given = {cell.source for cell in released.cells}
         self._titles = titles(released)

@@ -14,7 +14,7 @@ from autograder.grading import ledger
 
 @dataclass(frozen=True)
 class Across:
-    """A recurring mistake: how many students made it in each place (`term/lesson`, or this term's lesson), who repeated it."""
+    """A recurring mistake: how many students made it in each place (`term/lesson` or this term's lesson), who repeated it."""
 
     id: str
     places: dict[str, int]

@@ -18,5 +18,5 @@ def _environment(folder: Path) -> Environment:
 
 
 def template(name: str, folder: Path = Path(__file__).parent) -> Template:
-    """Return the template in the file `name` of `folder`, by default of this one."""
+    """Return the template in the file `name` of `folder` (default: the folder of this module)."""
     return _environment(folder).get_template(name)

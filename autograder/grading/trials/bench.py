@@ -1,7 +1,7 @@
 """Compare plain `nbgrader autograde` with `attn grade` on the same class and machine, one after the other (`attn bench
 grading`).
 
-Each runs as a user would run it, in a separate process, start-up included. Quote the ratios rather than the times.
+Each runs as a user would run it, in a separate process, with its start-up. Quote the ratios rather than the times.
 """
 
 import os
@@ -26,7 +26,7 @@ from autograder.sandbox.submission_limits import Limits
 
 
 def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -> dict[str, Any]:
-    """Time both graders on a class of `students`. Returns wall and CPU seconds, ratios (plain / ours), whether scores agree.
+    """Time both graders on a class of `students`. Returns wall and CPU seconds, ratios (plain / ours), and more.
 
     With `feedback` both also write their feedback pages. Raises CourseError if one of them fails.
     """

@@ -8,7 +8,7 @@ from autograder.authoring.course import FILE, Lesson, course_root, references_fo
 
 
 def make(root: Path, lessons: Sequence[Lesson]) -> None:
-    """Make the twin at `root`. It gets copies of the source and release of `lessons`, and links to everything else."""
+    """Make the copy at `root`. It gets copies of the source and release of `lessons`, and links to everything else."""
     course = course_root()
     root.mkdir(parents=True, exist_ok=True)
     for lesson in lessons:

@@ -1,8 +1,8 @@
 """Show how the grader describes answers that its authors have not seen (`attn verify --blind FILE`).
 
-In: a file of labelled answers, last year's real ones or some written from the released notebooks alone. Out: what the panel
-said about each, and a table. Every answer runs in the sandbox, in a fresh copy of its lesson's release in which all other
-exercises are solved, so the result is about this answer only.
+In: a file of labelled answers, either last year's real ones or answers written from the released notebooks alone. Out: what
+the panel said about each, and a table. Every answer runs in the sandbox, in a fresh copy of its lesson's release in which all
+other exercises are solved, so the result is about this answer only.
 
 The file is a Python script in cells, and the first line of each cell labels it:
 
