@@ -2,8 +2,8 @@
 
 `questions` reads the questions, model answers and schemes from the course. `rubric` divides a scheme into items, one per
 button. `answers` reads what was handed in and groups similar answers. `store` alone reads and writes marks, in nbgrader's
-gradebook, with a trail of who changed what. `marking_session` joins them for the `server`, which Tornado runs on this machine
-only.
+gradebook, with a trail of who changed what. `marking_session` combines these for the `server`, which Tornado runs on this
+machine only.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ def run(
     names: bool = False,
     everybody: bool = False,
 ) -> None:
-    """Serve the page for `markers` until interrupted, and pass each one's address to `ready`. Raises CourseError."""
+    """Serve the page for `markers` until interrupted, and pass their addresses to `ready`. Raises CourseError."""
     from autograder.hand_marking.marking_session import Desk
     from autograder.hand_marking.server import serve
     from autograder.hand_marking.store import Store
@@ -43,7 +43,7 @@ def run(
 
 @contextlib.contextmanager
 def opened(address: str) -> Iterator[None]:
-    """Open `address`, which is a key, in the browser through a file that only its owner can read. Removes the file at the end."""
+    """Open the secret `address` in the browser through a file that only its owner can read, and remove the file at the end."""
     path = private_link.write(address, "attn-mark")
     try:
         webbrowser.open(path.as_uri())

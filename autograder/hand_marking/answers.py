@@ -1,9 +1,9 @@
 """Read the answers to a question, and find those that say the same.
 
-In: the graded notebooks (`autograded/<student>/<assignment>/`), whose answers are a learner's words and never trusted. Out:
-each answer's text and pictures; groups of answers that are equal apart from spaces and a final full stop; for each group the
-most similar ones; and an order that puts similar groups next to each other. `shown` renders an answer as HTML in a child
-that may fail, and sanitises it.
+In: the graded notebooks (`autograded/<student>/<assignment>/`), whose answers are learners' words and never trusted. Out: each
+answer's text and pictures; groups of answers that are equal apart from spaces and a final full stop; the groups most similar
+to each; and an order that puts similar groups next to each other. `shown` renders an answer as HTML in a child process that
+may fail, and sanitises it.
 """
 
 import functools
@@ -25,9 +25,9 @@ from autograder.notebooks.normal_form import normalised
 from autograder.notebooks.rebuild_submission import MAX_PROSE
 from autograder.plugins.sanitise import clean
 
-MAX_LIKE = 4  # similar groups shown beside one
+MAX_LIKE = 4  # similar groups shown beside a group
 LIKE = 0.35  # minimum share of common words and pairs of words
-WIDTH = 4096  # length of the vector for an answer's words
+WIDTH = 4096  # entries in the vector for an answer's words
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def same(answer: Answer) -> str:
 
 
 def grouped(answers: Mapping[str, Answer], stub: str = "") -> list[Group]:
-    """Return the groups of `answers`: blank ones (or equal to `stub`) first, then each next to the most similar one."""
+    """Return the groups of `answers`: the blank ones (or equal to `stub`), then each followed by its most similar one."""
     members: dict[str, list[str]] = {}
     for key, answer in answers.items():
         members.setdefault(same(answer), []).append(key)
@@ -116,7 +116,7 @@ def grouped(answers: Mapping[str, Answer], stub: str = "") -> list[Group]:
 
 
 def _likeness(texts: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Return the share of words and neighbouring pairs that each two of `texts` have in common (Jaccard)."""
+    """Return, for every two of `texts`, the share of words and neighbouring pairs that they have in common (Jaccard)."""
     table = np.zeros((len(texts), WIDTH), dtype=np.float32)
     for row, text in enumerate(texts):
         words = re.findall(r"\w+|[=<>+*/^-]", text.casefold())[:2000]

@@ -1,7 +1,7 @@
-"""Present the marking of one assignment: questions, groups of answers, who is looking at what, marks.
+"""Present the marking of one assignment: its questions, groups of answers and marks, and who is looking at what.
 
-A marker sees a number instead of a name, unless names are wanted. A group that somebody looks at is not offered to another
-marker for `LEASE_S` seconds, so two markers seldom meet; if they do, the store tells the second one.
+A marker sees a number instead of a name, unless names are wanted. A group that a marker looks at is not offered to others for
+`LEASE_S` seconds, so two markers seldom mark the same answer; if they do, the store refuses the second mark.
 """
 
 import math
@@ -36,13 +36,13 @@ class Desk:
         self._groups: dict[tuple[str, frozenset[tuple[str, str]]], list[Group]] = {}
 
     def question(self, name: str) -> Question:
-        """Return the question `name`. Raises RequestError."""
+        """Return the question `name`. Raises RequestError if there is none."""
         if name not in self.questions:
             raise RequestError(f"expected a question of {self.assignment}, got {name[:60]!r}")
         return self.questions[name]
 
     def overview(self, marker: str) -> list[dict[str, Any]]:
-        """Return each question with its number of answers, how many wait, and the mean mark once a person has given one."""
+        """Return each question with its number of answers, how many wait, and their mean once a person has given a mark."""
         rows = self._rows(marker)
         table = []
         for question in self.questions.values():
@@ -70,7 +70,10 @@ class Desk:
         return {"groups": shown, "comments": [text for text, _ in comments.most_common(MAX_COMMENTS)]}
 
     def take(self, marker: str, name: str, after: str) -> str | None:
-        """Return the id of the next waiting group after `after` that nobody else is looking at, and reserve it; else None."""
+        """Return the id of the next waiting group after `after` that nobody else is looking at, and reserve it.
+
+        If there is no other, return `after` if it still waits and nobody else is looking at it, otherwise None.
+        """
         rows = self._rows(marker, name)
         groups, waiting = self._grouped(name, rows), {row.id for row in rows if row.waiting}
         start = next((at + 1 for at, group in enumerate(groups) if group.id == after), 0)
@@ -88,7 +91,7 @@ class Desk:
             self._leases[name, group] = marker, time.monotonic()
 
     def group(self, marker: str, name: str, group: str) -> Group:
-        """Return the group with that id. Raises RequestError."""
+        """Return the group with the id `group`. Raises RequestError if there is none."""
         rows = self._rows(marker, name)
         found = next((candidate for candidate in self._grouped(name, rows) if candidate.id == group), None)
         if found is None:
@@ -96,7 +99,10 @@ class Desk:
         return found
 
     def mark(self, marker: str, name: str, versions: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to the answers in `versions` ({id: version}); return their rows. Raises RequestError, ConflictError."""
+        """Give `verdict` to the answers in `versions` ({id: version}) and return their rows.
+
+        Raises RequestError if the request makes no sense, and ConflictError if an answer or its mark has changed.
+        """
         question = self.question(name)
         known = {row.id for row in self._rows(marker, name)}
         if not versions or not set(versions) <= known:
@@ -110,7 +116,7 @@ class Desk:
         return self.store.write(marker, name, versions, verdict)
 
     def trail(self, marker: str, name: str) -> list[tuple[str, Change]]:
-        """Return who changed what, latest first, with the answer's number, or the student if names are shown."""
+        """Return the changes, latest first, each with the answer's number, or the student if names are shown."""
         rows = self._rows(marker, name)
         numbers = _numbers(rows)
         return [
@@ -120,9 +126,9 @@ class Desk:
         ]
 
     def _rows(self, marker: str, name: str | None = None) -> list[Row]:
-        """Return the answers, to question `name` alone if given, of students assigned to `marker` or to nobody.
+        """Return the answers of students assigned to `marker` or to nobody, only those to the question `name` if given.
 
-        If `marker` has no students, these are everybody's. Raises RequestError if there is no such question.
+        If no students are assigned to `marker`, returns everybody's. Raises RequestError if there is no such question.
         """
         rows = self.store.rows(None if name is None else self.question(name).name)
         roster = self.store.roster

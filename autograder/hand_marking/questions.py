@@ -1,4 +1,4 @@
-"""Read the questions in words from the lesson's source: the question, its model answer and its marking scheme."""
+"""Read written questions from the lesson's source, each with its model answer and its marking scheme."""
 
 import functools
 import re
@@ -72,6 +72,6 @@ def _read(path: Path, _modified: int, release: Path) -> dict[str, Question]:
 
 
 def _halves(source: str) -> tuple[str, str]:
-    """Return model answer and marking scheme."""
+    """Return the model answer and the marking scheme in `source`."""
     model, *scheme = _SCHEME.split(source, maxsplit=1)
     return _MODEL.sub("", model), scheme[0] if scheme else ""

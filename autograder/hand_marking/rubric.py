@@ -1,8 +1,8 @@
 """Divide a marking scheme in prose into items, one for each button.
 
 In: a scheme such as "1 point for the one-hot weights. Half a point for each part, with its reason." Out: items whose points
-add up to the question's. If they don't add up, there is a single item for all points, so a page never offers more than there
-is.
+add up to the question's. If the scheme's points don't add up, there is a single item for all points, so a page never offers
+more points than the question has.
 """
 
 import re
@@ -23,7 +23,7 @@ class Item(NamedTuple):
 
 
 def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
-    """Return the items of `scheme`, which add up to `points`. `parts` is the number of parts, (a) and so on, of the question.
+    """Return the items of `scheme`, which add up to `points`. `parts` is how many parts, (a) and so on, the question has.
 
     >>> items("1 point for the weights. Half a point for (b), half a point for (c).", 2.0)
     [Item(text='the weights', points=1.0), Item(text='(b)', points=0.5), Item(text='(c)', points=0.5)]

@@ -1,9 +1,9 @@
-"""Serve the marking page with Tornado, on this machine only, to markers who were given an address with a token in it.
+"""Serve the marking page with Tornado, on this machine only, to markers who were given an address that contains a token.
 
 Another site can neither read nor write here. Requests must name this machine as their host (which prevents DNS rebinding)
-and carry a signed cookie that no other site's request carries (`SameSite=Strict`); to write, they also need Tornado's token
-in a header and this page's origin. Answers pass the allow-list, and the policy forbids every script except the page's own
-file.
+and carry a signed cookie that no other site's request carries (`SameSite=Strict`). To write, they also need Tornado's token
+in a header and this page's origin. Learners' answers pass the allow-list, and the policy forbids every script except the
+page's own file.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def origin_is_ours(headers: Mapping[str, str], host: str) -> bool:
 
 
 class _Handler(web.RequestHandler):
-    """Base of all addresses: decides who may ask, and sets the headers of every answer."""
+    """Base of all handlers: decides who may ask, and sets the headers of every response."""
 
     desk: Desk
     tokens: Mapping[str, str]
@@ -90,14 +90,14 @@ class _Handler(web.RequestHandler):
 
     def _handle_request_exception(self, error: BaseException) -> None:
         if isinstance(error, RequestError):
-            self.log_exception = lambda *_: None  # type: ignore[method-assign]  # it is no fault of ours
+            self.log_exception = lambda *_: None  # type: ignore[method-assign]  # the request is at fault, so nothing is logged
             self.send_error(404, exc_info=(RequestError, error, None))
         else:
             super()._handle_request_exception(error)
 
 
 class _Enter(_Handler):
-    """`/enter?token=…`: the only address that needs no cookie, because it sets one."""
+    """Handles `/enter?token=…`, the only address that needs no cookie, because it sets the cookie."""
 
     def get_current_user(self) -> str | None:
         given = self.get_query_argument("token", "")
@@ -135,7 +135,7 @@ class _Answer(_Handler):
     async def get(self, name: str, group: str) -> None:
         chosen = self.desk.group(self.current_user, name, group)
         self.desk.look(self.current_user, name, group)
-        html = await asyncio.to_thread(shown, chosen)  # a slow text must not keep others waiting
+        html = await asyncio.to_thread(shown, chosen)  # a text that is slow to render must not keep others waiting
         self.finish({"html": html})
 
 
@@ -176,7 +176,7 @@ class _Mark(_Handler):
 
 
 def _body(handler: web.RequestHandler, kind: type[T]) -> T:
-    """Return what a request holds, ignoring what `kind` doesn't name. Raises RequestError."""
+    """Return the JSON of a request as a `kind`, ignoring unknown fields. Raises RequestError if it is not JSON for a `kind`."""
     if handler.request.headers.get("Content-Type", "").partition(";")[0] != "application/json":
         raise RequestError("expected JSON")
     try:
@@ -186,7 +186,10 @@ def _body(handler: web.RequestHandler, kind: type[T]) -> T:
 
 
 def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Application:
-    """Return the page for `tokens` ({token: marker}). The cookie is named after the port: browsers send it to every port."""
+    """Return the application for the markers in `tokens` ({token: marker}).
+
+    The cookie is named after the port, because browsers send a machine's cookies to all of its ports.
+    """
     shared = {"desk": desk, "tokens": tokens, "cookie": f"attn_marker_{port}"}
     addresses: list[tuple[str, type[_Handler]]] = [
         (r"/", _Questions), (r"/enter", _Enter), (r"/question/(\w+)", _Question), (r"/question/(\w+)/trail", _Trail),
@@ -200,7 +203,7 @@ def application(desk: Desk, tokens: Mapping[str, str], port: int) -> web.Applica
 
 
 class _Static(web.StaticFileHandler):
-    """Serves the page's script and style: nothing secret, with the same headers."""
+    """Serves the page's script and style, which hold nothing secret, with the same headers as everything else."""
 
     def initialize(self, path: Path, **_: Any) -> None:  # type: ignore[override]  # as StaticFileHandler, less what it does not need
         super().initialize(str(path))

@@ -1,9 +1,9 @@
 """Read and write manual marks in nbgrader's gradebook, where formgrader, feedback, report and exports see them at once.
 
-A marker states what they saw (`version`). A mark that has changed since, or belongs to a different answer by now, is not
-overwritten: `ConflictError` says what is there, and nothing in that request is written. Each change adds a line to the table
-`marking_trail` in the same database and transaction, so trail and marks cannot disagree. What formgrader writes adds no
-line, but the next change made here records what was there before.
+A request to write states what the marker saw (`version`). If a mark has changed since, or belongs to a different answer by
+now, it is not overwritten: `ConflictError` says what is there, and nothing in that request is written. Each change adds a line
+to the table `marking_trail` in the same database and transaction, so trail and marks cannot disagree. A change made in
+formgrader adds no line, but the next change made here records what was there before.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class Change:
 
 
 class ConflictError(Exception):
-    """Some of the marks have changed meanwhile; `rows` holds those."""
+    """Some marks or answers have changed since the marker saw them; `rows` holds these as they are now."""
 
     def __init__(self, rows: Sequence[Row]):
         super().__init__(f"{len(rows)} marks were changed meanwhile")
@@ -98,9 +98,9 @@ class Store:
         self._book.close()
 
     def rows(self, question: str | None = None, ids: Collection[str] | None = None) -> list[Row]:
-        """Return the answers to `question`, or to all questions; only those in `ids` if given."""
+        """Return the answers to `question`, by default to all questions; if `ids` is given, only these."""
         api, grade = self._tables, self._tables.Grade
-        self._session.rollback()  # sees what others have written
+        self._session.rollback()  # a new transaction sees what others have written
         query = self._select(
             grade.id, api.SubmittedAssignment.student_id, api.GradeCell.name, grade.manual_score, grade.needs_manual_grade,
             api.GradeCell.max_score, api.Comment.manual_comment, grade.auto_score,
@@ -121,7 +121,7 @@ class Store:
         return query.outerjoin(comment, (comment.cell_id == solution.id) & (comment.notebook_id == api.Grade.notebook_id))
 
     def write(self, marker: str, question: str, versions: Mapping[str, str], verdict: Verdict) -> list[Row]:
-        """Give `verdict` to all answers in `versions` ({id: version}) or, with a ConflictError, to none. Returns their rows."""
+        """Give `verdict` to all answers in `versions` ({id: version}) and return their rows. A ConflictError means to none."""
         rows = self.rows(question, versions)
         if changed := [row for row in rows if row.version != versions[row.id]]:
             raise ConflictError(changed)
@@ -151,7 +151,7 @@ class Store:
         return answers.read(path).get(question, Answer(""))
 
     def _set(self, row: Row, verdict: Verdict) -> bool:
-        """Write one mark if it is still what `row` says, because another process may have been faster. Returns whether it was."""
+        """Write one mark unless another process has changed it since `row` was read. Returns whether it was written."""
         grade, comment, session = self._tables.Grade, self._tables.Comment, self._session
         as_seen = grade.manual_score.is_not_distinct_from(row.score) & (grade.needs_manual_grade == row.waiting)
         change = sql.update(grade).where((grade.id == row.id) & as_seen)
@@ -165,7 +165,7 @@ class Store:
         return bool(session.execute(change, execution_options=options).rowcount == 1)
 
     def trail(self, question: str | None = None) -> list[Change]:
-        """Return who changed what, earliest first."""
+        """Return the changes to marks, earliest first; if `question` is given, only those to its marks."""
         table = self._trail
         self._session.rollback()
         query = sql.select(table).where(table.c.assignment == self.assignment).order_by(table.c.id)
