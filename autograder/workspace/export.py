@@ -1,8 +1,8 @@
-"""Export a learner's answers from their notebooks as a package, and use them in a later lesson.
+"""Export a learner's answers from their notebooks as a package, and bring them into later lessons.
 
-`work/answers/` holds one module per lesson, with the answer cells and just those definitions from other cells that they
-need. `bring` writes a lesson's module when the lesson is asked for and the notebook has been saved since; `attn
-export-answers` writes all of them. Notebooks are read as data; nothing is run.
+`work/answers/` holds one module per lesson, with the answer cells and only those definitions from other cells that they need.
+`bring` rewrites the module of a lesson that it is asked for if the notebook has been saved since; `attn export-answers`
+rewrites all modules. Export reads notebooks as data and runs nothing; `bring` then imports the module.
 """
 
 import ast
@@ -42,7 +42,7 @@ def export(folder: Path) -> list[Exported]:
 
 
 def export_lesson(folder: Path, name: str) -> list[Exported]:
-    """Rewrite the module of one lesson. If nothing is written yet, there is no module."""
+    """Rewrite the module of one lesson, or delete it if there is nothing to export. Returns the outcome for each exercise."""
     asked = list(workspace.load_pack(folder, name).in_code)
     try:
         source, problems = module_source(read(workspace.notebook(folder, name)), asked)
@@ -73,7 +73,7 @@ def _is_stale(folder: Path, name: str) -> bool:
 
 
 def module_source(cells: list[Cell], asked: list[str]) -> tuple[str, dict[str, str]]:
-    """Return the source of a lesson's module, and why answers in `asked` are missing from it."""
+    """Return the source of a lesson's module, and the reason for each answer in `asked` that is missing from it."""
     problems, definitions, wanted = {}, [], set()
     answers = {cell.grade_id: cell for cell in cells if cell.kind == "code" and cell.grade_id in asked}
     for name in asked:
@@ -106,7 +106,7 @@ def _problem(source: str, name: str) -> str:
 
 @dataclass(frozen=True)
 class _Definition:
-    """A statement that binds `names` and `needs` global names. `own` means that it is in an answer cell."""
+    """A statement that binds `names` and reads the global names in `needs`. `own` means that it is in an answer cell."""
 
     names: frozenset[str]
     needs: frozenset[str]
@@ -126,7 +126,7 @@ def _defined(node: ast.stmt) -> set[str]:
 def _definitions(cell: Cell, *, own: bool) -> list[_Definition]:
     try:
         body = ast.parse(cell.source).body
-    except (SyntaxError, ValueError, RecursionError):  # a magic, or an unfinished cell: nothing to take from it
+    except (SyntaxError, ValueError, RecursionError):  # a magic or an unfinished cell has nothing to take
         return []
     definitions = []
     for node in body:
@@ -159,7 +159,7 @@ def _needed(definitions: list[_Definition]) -> str:
 
 
 class Brought(dict[str, Any]):
-    """Answers by name. When shown, it says of each requested answer whether it is the learner's own."""
+    """A dictionary of answers by name. Its `repr` says of each requested answer whether it is the learner's own."""
 
     def __init__(self, lines: list[str], answers: dict[str, Any]) -> None:
         super().__init__(answers)
@@ -195,10 +195,10 @@ def bring(*wanted: str, even_wrong: bool = False) -> Brought:
 
 
 def _asked_in(folder: Path, lesson: str, name: str) -> tuple[str, ExerciseRecord]:
-    """Return the notebook that asks `name`, and its record. If `lesson` is a chapter's core, its workshops are searched too.
+    """Return the notebook that has the exercise `name`, and the exercise's record.
 
-    So the slug of a chapter's core covers all its exercises, and a name stays valid when an exercise moves to a workshop.
-    Raises CourseError if there is no such exercise.
+    If `lesson` is a chapter's core, the chapter's workshops are searched too, so a name stays valid when an exercise moves to
+    a workshop. Raises CourseError if there is no such exercise.
     """
     beside = [] if is_workshop(lesson) else workshops_beside(workspace.names(folder), lesson)
     known = []
@@ -236,7 +236,7 @@ def _own(folder: Path, lesson: str, record: ExerciseRecord, *, even_wrong: bool)
 
 
 def _load(path: Path, slug: str) -> Any:
-    """Load the module at `path` afresh, so a later export is seen without restarting the kernel."""
+    """Load the module at `path` afresh, so that a new export takes effect without restarting the kernel."""
     name = f"{FOLDER}.{slug}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None

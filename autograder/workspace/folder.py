@@ -1,7 +1,7 @@
 """Manage the learner's own copy of the lessons, which is made once and never overwritten.
 
-Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack; `work/.attn/` holds progress, backups, and each lesson as it was
-released (`.attn/release`), which distinguishes an answer from a blank and an edit from an update.
+Layout: `work/NN_slug/NN_slug.ipynb` beside its probe pack. `work/.attn/` holds progress, backups, and each lesson as it was
+released (`.attn/release`), with which an answer can be told from a blank and an edit from an update.
 """
 
 import filecmp
@@ -23,7 +23,7 @@ DEFAULT = Path("work")
 
 
 def locate(folder: Path | None) -> Path:
-    """Return the workspace: `folder`, or the nearest at, above or beside the working folder. Raises CourseError without one."""
+    """Return the workspace: `folder`, or the nearest one around the working folder. Raises CourseError if there is none."""
     if folder is not None:
         candidates = [folder]
     else:
@@ -39,7 +39,10 @@ def locate(folder: Path | None) -> Path:
 
 
 def prepare(folder: Path | None) -> Path:
-    """Make the workspace, or add the lessons and files that it lacks. Existing files are never touched (see `update.update`)."""
+    """Make the workspace, or add the lessons and files that it lacks, and return it.
+
+    Existing notebooks are never touched (see `update.update`). Pages that lessons link to are renewed if unedited.
+    """
     lessons = released()
     target = (folder or _home()).resolve()
     for lesson, source in lessons.items():
@@ -57,7 +60,7 @@ def prepare(folder: Path | None) -> Path:
 
 
 def _home() -> Path:
-    """Return where the workspace is or would be made: beside the course in a clone; else the nearest one, or `work` here."""
+    """Return the workspace's place, made or not: beside the course in a clone, else the nearest one, or `work` here."""
     try:
         return course_root().parent / DEFAULT
     except CourseError:
@@ -69,7 +72,7 @@ def _home() -> Path:
 
 
 def _copy_whole(source: Path, target: Path) -> None:
-    """Make a new folder with all files of `source`, or none, because its version is asked later."""
+    """Make the new folder `target` with all files of `source`, or not at all, because a part would pass for another version."""
     aside = target.with_name(f"{target.name}.new")
     try:
         shutil.rmtree(aside, ignore_errors=True)
@@ -140,9 +143,9 @@ def as_released(workspace: Path, lesson: str) -> Any:
 
 
 def about(workspace: Path, lesson: str) -> dict[str, Any]:
-    """Return what the notebook of `lesson` says about itself: `question`, `minutes`, and the labels of the lessons it `needs`.
+    """Return the metadata of the notebook of `lesson`: `question`, `minutes`, and the labels of the lessons that it `needs`.
 
-    Empty if it says nothing, as in a lesson without `kind`, or cannot be read.
+    They are missing for a lesson without `kind`. The result is empty if the notebook cannot be read.
     """
     path = release(workspace, lesson)
     try:
@@ -263,7 +266,7 @@ def load_pack(workspace: Path, lesson: str) -> pack_file.Pack:
 
 
 def answered(workspace: Path, lesson: str) -> set[str]:
-    """Return the `grade_id`s of the answer cells that, as last saved, contain something no release had there."""
+    """Return the `grade_id`s of the answer cells that, as last saved, differ from every released text of the cell."""
     kept = release(workspace, lesson)
     known = Release(load(kept)) if kept.exists() else None
     done = set()
@@ -273,7 +276,7 @@ def answered(workspace: Path, lesson: str) -> set[str]:
             continue
         if known and name in known.cells:
             blank = known.untouched(name, cell.source)
-        else:  # a checked-out folder: nothing distinguishes a code answer from the released cell
+        else:  # without a release, as in a checked-out folder, a code answer looks like a released cell
             blank = cell.cell_type == "code" or is_stub(cell.source)
         if not blank:
             done.add(name)

@@ -24,9 +24,9 @@ CODE = "from autograder import status\n\nstatus()"
 
 
 def write(home: Path) -> Path:
-    """Make the page in the workspace `home`, or update its table. What the learner wrote beside it stays.
+    """Make the page in the workspace `home`, or update the table on it. The learner's other cells stay.
 
-    Returns what to open: the page, or the next lesson if the page is no longer a notebook.
+    Returns the path to open: the page, or the next lesson if the page is no longer a notebook.
     """
     import nbformat
 

@@ -1,4 +1,4 @@
-"""Start JupyterLab on a workspace, with its settings and with what its kernels can import."""
+"""Start JupyterLab on a workspace, with the course's settings and with the given packages for its kernels to import."""
 
 import importlib.util
 import json
@@ -14,22 +14,22 @@ from autograder.authoring.course import CourseError, given_here, search_path
 from autograder.notebooks import private_link
 from autograder.workspace import progress
 
-# JupyterLab's default settings here; the learner's own settings win. JupyterLab would ask, over the notebook, whether it may
-# fetch its news, but no lesson needs a network. nbgrader's menu and buttons are for a server with an exchange (see course/hub),
-# and not for a workspace.
+# JupyterLab's default settings in a workspace; the learner's own settings win. Otherwise JupyterLab would ask, over the
+# notebook, whether it may fetch its news, although no lesson needs a network. nbgrader's menu and buttons are for a server
+# with an exchange (see course/hub), not for a workspace.
 LAB_CONFIG: dict[str, Any] = {
     "page_config": {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True, "@jupyter/nbgrader": True}},
     "default_setting_overrides": {  # in a small window, long lines wrap and nothing is cut off
         "@jupyterlab/notebook-extension:tracker": {"codeCellConfig": {"lineNumbers": False, "lineWrap": True}}
     },
 }
-# Check, Hint and Reset. JupyterLab finds its extensions in the `labextensions` below this folder. A wheel also puts them where
-# any JupyterLab in the environment looks, as on a hub or in Binder.
+# The buttons Check, Hint and Reset. JupyterLab finds its extensions in the `labextensions` below this folder. A wheel also puts
+# them where any JupyterLab in the environment looks, as on a hub or in Binder.
 BUTTONS = Path(__file__).parent / "jupyter"
 
 
 def for_editors(workspace: Path) -> None:
-    """Write VS Code's settings for the workspace (kernel, and extensions that show notebooks), unless they exist."""
+    """Write VS Code's settings for the workspace (the kernel, and extensions for notebooks), unless the files exist."""
     known: dict[str, Any] = {
         "settings.json": {"python.defaultInterpreterPath": sys.prefix, "jupyter.notebookFileRoot": "${fileDirname}"},
         "extensions.json": {"recommendations": ["ms-python.python", "ms-toolsai.jupyter"]},
@@ -76,14 +76,14 @@ def _running(workspace: Path) -> dict[str, Any] | None:
 
 
 def lab_environment(workspace: Path) -> dict[str, str]:
-    """Return the environment for JupyterLab in the workspace: this one, with our settings ranking below the learner's own."""
+    """Return the environment variables for JupyterLab in the workspace. Our settings rank below the learner's own."""
     folder = workspace / progress.MARKER / "jupyter"
     (folder / "labconfig").mkdir(parents=True, exist_ok=True)
     for name, settings in LAB_CONFIG.items():
         (folder / "labconfig" / f"{name}.json").write_text(json.dumps(settings), encoding="utf-8")
     if os.name != "nt":
-        # Without a terminal (in a container, or writing to a log), the server would start its terminals as login shells, and
-        # /etc/profile would overwrite the path below.
+        # Without a terminal of its own (in a container, or writing to a log), the server would start terminals as login
+        # shells, and /etc/profile would overwrite the path below.
         shell = {"ServerApp": {"terminado_settings": {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}}}
         (folder / "jupyter_server_config.json").write_text(json.dumps(shell), encoding="utf-8")
     # a terminal, or `!attn` in a cell, finds this environment's commands even if it isn't activated
@@ -94,6 +94,6 @@ def lab_environment(workspace: Path) -> dict[str, str]:
 
 
 def kernel_environment() -> dict[str, str]:
-    """Return the variables that let a kernel import the given packages; empty if those are installed."""
+    """Return the environment variables that let a kernel import the given packages; empty if there is no course here."""
     folders = given_here()
     return {"PYTHONPATH": search_path(*folders)} if folders else {}

@@ -1,7 +1,7 @@
-"""Count where a learner stands: what each lesson asks (exercises and questions in words), what is done, and what is next.
+"""Count a learner's progress: what each lesson asks (exercises and written questions), what is done, and what is next.
 
-Only this module counts. An exercise is done when its check passes. A question in words, which a person marks, is done when
-its cell, as last saved, holds the learner's own words.
+All counts come from this module. An exercise is done when its check passes. A written question, which a person marks, is done
+when its cell, as last saved, holds the learner's own words.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from autograder.workspace import progress
 
 
 def status(home: Path, only: Collection[str] | None = None) -> list[LessonRow]:
-    """Return a row per lesson (or those in `only`): points, each exercise's score, status and attempts, and the questions."""
+    """Return a row for each lesson, or for those in `only`, with its points, exercises and written questions."""
     done = progress.read(home)
     nothing = progress.Entry(0.0, "todo", 0, None)
     rows = []
@@ -62,12 +62,12 @@ def status(home: Path, only: Collection[str] | None = None) -> list[LessonRow]:
 
 
 def core_path_first(rows: Sequence[LessonRow]) -> list[LessonRow]:
-    """Return the rows of `status` in the order in which "next" searches for an open one: core notebooks, then workshops."""
+    """Return the rows of `status` in the order in which the next open one is searched: core notebooks, then workshops."""
     return sorted(rows, key=lambda row: (is_workshop(row.lesson), row.lesson))
 
 
 def offered_workshops(rows: Sequence[LessonRow]) -> list[LessonRow]:
-    """Return the workshops to offer beside the next core notebook: those begun, and the open ones of the last finished core."""
+    """Return the open workshops to offer beside the next core notebook: those begun, and those of the last finished core."""
     done = [row.lesson for row in rows if row.done and not is_workshop(row.lesson)]
     beside = lesson_names.workshops_beside([row.lesson for row in rows], max(done)) if done else []
     return [row for row in rows if not row.done and is_workshop(row.lesson) and (row.lesson in beside or begun(row))]
@@ -80,7 +80,7 @@ def begun(row: LessonRow) -> bool:
 
 
 def questions(home: Path, lesson: str) -> list[QuestionRow]:
-    """Return the questions in words of `lesson`, in order. In a missing or damaged notebook, none is answered."""
+    """Return the written questions of `lesson`, in order. In a missing or damaged notebook, none counts as answered."""
     try:
         asked = [(cell, heading) for cell, heading in _answers(home, lesson) if cell.cell_type == "markdown"]
     except CourseError:  # neither release nor notebook can be read, which `attn check` reports
@@ -104,9 +104,9 @@ def questions(home: Path, lesson: str) -> list[QuestionRow]:
 def link(home: Path, lesson: str, answer: str) -> str:
     """Return the link to the start of an exercise, from a notebook in the lesson's folder.
 
-    It leads to the cell with the exercise's heading, else to the last text above the answer, else to the answer cell. It
-    uses a cell id, because JupyterLab finds a cell by its id even in the open notebook, but does not find a heading from a
-    cell's output.
+    The link leads to the cell with the exercise's heading, else to the last text above the answer, else to the answer cell.
+    It uses a cell id, because a link in a cell's output can reach a cell of the open notebook in JupyterLab by its id, but
+    not a heading.
     """
     first, above = answer, list[Any]()
     with contextlib.suppress(CourseError):
@@ -125,7 +125,7 @@ def link(home: Path, lesson: str, answer: str) -> str:
 def next_notebook(home: Path, lesson: str | None) -> Path:
     """Return the notebook to open: `lesson`, else the first unfinished core notebook, else the first unfinished workshop.
 
-    If everything is finished, it is the last notebook.
+    If everything is finished, returns the last notebook.
     """
     if lesson is not None:
         return workspace.notebook(Path(), workspace.find(home, lesson))

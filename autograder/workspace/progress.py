@@ -1,7 +1,7 @@
 """Keep a learner's progress in one SQLite file in the workspace. Checks and hints write it, and `attn status` reads it.
 
-SQLite in WAL mode survives a crash and two notebooks at once; the second writer waits. Without a workspace there is no file,
-and nothing is written elsewhere.
+SQLite in WAL mode survives crashes, and two notebooks may write at once because the second writer waits. Without a workspace
+there is no file, and nothing is written elsewhere.
 """
 
 import sqlite3
@@ -44,7 +44,7 @@ _WHAT_NEXT = {
 
 @dataclass(frozen=True)
 class Entry:
-    """The last check of an exercise, and how often it was checked."""
+    """The outcome of an exercise's last check, and how often the exercise was checked."""
 
     score: float
     status: str
@@ -58,7 +58,7 @@ def database(workspace: Path) -> Path:
 
 
 def record(folder: Path, exercise: str, report: "Report") -> None:
-    """Record a check made in `folder` (a lesson's folder in a workspace); elsewhere do nothing.
+    """Record a check made in `folder` if that is a lesson's folder in a workspace; otherwise do nothing.
 
     A locked or damaged file must never cost the learner the check itself, so database errors are ignored.
     """
@@ -92,20 +92,20 @@ def read(workspace: Path) -> dict[tuple[str, str], Entry]:
 
 
 def forget(workspace: Path, lesson: str, exercises: Iterable[str]) -> None:
-    """Reset these exercises to "not started". Hints that were read stay read. Raises CourseError."""
+    """Reset these exercises to "not started". Hints that were read stay read. Raises CourseError for a damaged file."""
     with _opened(workspace) as db:
         db.executemany("delete from progress where lesson = ? and exercise = ?", [(lesson, exercise) for exercise in exercises])
 
 
 def move(workspace: Path, exercise: str, old: str, new: str) -> None:
-    """Move the records of an exercise from the lesson `old` to the lesson `new`. Records that `new` already has win."""
+    """Move the records of an exercise from the lesson `old` to the lesson `new`. Records that `new` already has are kept."""
     with _opened(workspace) as db:
         for table in ("progress", "looked_up", "hints"):
             db.execute(f"update or ignore {table} set lesson = ? where lesson = ? and exercise = ?", (new, old, exercise))
 
 
 def next_hint(workspace: Path, lesson: str, exercise: str) -> int:
-    """Return 1 at the first call for this exercise, then 2, 3, …, atomically, so two terminals never skip or repeat one."""
+    """Return 1 at the first call for this exercise, then 2, 3, …; atomically, so that two terminals never skip or repeat one."""
     with _opened(workspace) as db:
         return int(db.execute(_NEXT_HINT, (lesson, exercise)).fetchone()[0])
 
@@ -118,7 +118,7 @@ def last_hint(workspace: Path, lesson: str, exercise: str) -> int:
 
 
 def looked_up(workspace: Path, lesson: str, exercise: str) -> None:
-    """Record that the reference's answer was shown before the learner's own passed."""
+    """Record that the reference answer was shown before the learner's own passed."""
     with _opened(workspace) as db:
         db.execute("insert or ignore into looked_up values (?, ?)", (lesson, exercise))
 
@@ -133,7 +133,7 @@ def were_looked_up(workspace: Path) -> set[tuple[str, str]]:
 
 @contextmanager
 def _opened(workspace: Path) -> Iterator[sqlite3.Connection]:
-    """Yield a connection whose block is one transaction. Raises CourseError in the learner's terms."""
+    """Yield a connection and make the block one transaction. Raises CourseError, in the learner's terms, for an SQLite error."""
     try:
         with closing(_connect(workspace)) as db, db:
             yield db
@@ -155,7 +155,7 @@ def _connect(workspace: Path) -> sqlite3.Connection:
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:
-    """Switch a new file to WAL. SQLite's own waiting does not cover two processes that switch at once."""
+    """Switch the database to WAL, with retries: SQLite's own waiting does not cover two processes that switch at once."""
     deadline = time.monotonic() + BUSY_S
     while True:
         try:

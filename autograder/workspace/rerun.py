@@ -1,6 +1,6 @@
 """Run a learner's notebook from top to bottom in a fresh kernel, and return the verdict of each check (`attn check`).
 
-A fresh kernel remembers no cells that were deleted or run out of order, so what passes here passes for others too.
+A fresh kernel knows nothing of cells that were deleted or run out of order, so what passes here passes for others too.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _TELL = "__import__('autograder.workspace.rerun').workspace.rerun.tell({!r}, glo
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """The verdict of one check. `text` is its panel for a terminal, `stopped` the error that ended its answer cell."""
+    """The verdict of one check. `text` is its panel for a terminal, and `stopped` the error that ended the answer cell."""
 
     lesson: str
     exercise: str
@@ -44,12 +44,12 @@ class Checked:
     advice: str
     misconception: str | None
     text: str
-    unread: bool = False  # a prediction that is none of the choices
+    unread: bool = False  # the prediction is none of the choices
     stopped: str = ""
 
 
 def started(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the lessons in which the learner has written an answer, and what is wrong with unreadable ones."""
+    """Return the lessons in which the learner has written an answer, and a message for each lesson that cannot be read."""
     lessons, problems = [], []
     for lesson in workspace.names(folder):
         try:
@@ -93,7 +93,7 @@ def run(folder: Path, lesson: str, only: Collection[str] | None = None) -> list[
 
 
 def _every_package(lesson: str, notebook: Any) -> None:
-    """Raise CourseError if one of the course's own cells lacks a package, because then no later answer is to blame."""
+    """Raise CourseError if one of the course's own cells failed for lack of a package, because then no answer is to blame."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []) if grader(cell).get("locked") else []:
             if output.output_type == "error" and output.ename == "ModuleNotFoundError":
@@ -107,13 +107,13 @@ def tell(exercise: str, namespace: Mapping[str, Any]) -> None:
     from IPython.display import display
 
     score = check.check_in(namespace, exercise)
-    report = dataclasses.replace(score.report, following=())  # what is next is shown once, after all panels
+    report = dataclasses.replace(score.report, following=())  # the next step is shown once, after all panels
     verdict = {name: getattr(report, name) for name in ("status", "score", "points", "headline", "advice", "unread")}
     display({_MIME: {**verdict, "misconception": report.recorded, "text": to_text(report)}}, raw=True)
 
 
 def _execute(notebook: Any, folder: Path) -> str:
-    """Run the cells in place. Returns why the kernel ended before the last one, or ""."""
+    """Run the cells in place. Returns why the kernel ended before the last cell, or "" if it did not."""
     from nbclient import NotebookClient
     from nbclient.exceptions import DeadKernelError
 
@@ -138,9 +138,9 @@ def _execute(notebook: Any, folder: Path) -> str:
 
 
 def _interruptible(work: Coroutine[Any, Any, Any]) -> None:
-    """Run `work` to its end. Ctrl-C cancels it, and waits until it has tidied up.
+    """Run `work` to its end. Ctrl-C cancels `work` and is raised again once `work` has tidied up.
 
-    It runs in another thread, because in this one nbclient would catch the signal and lose its kernel.
+    `work` runs in another thread, because in this thread nbclient would catch the signal and lose its kernel.
     """
     ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = Future()
 

@@ -1,7 +1,7 @@
-"""Pack a lesson for upload, and tell the learner in advance what the grader will make of it (`attn submit`).
+"""Pack a lesson for upload, and tell the learner in advance how the grader will read it (`attn submit`).
 
-The archive holds `STUDENT/LESSON/LESSON.ipynb`. Unpacked in a course's `submitted/`, it is where `attn grade` looks, and
-`attn collect` finds the student in the archive's name.
+The archive holds `STUDENT/LESSON/LESSON.ipynb`. If it is unpacked in a course's `submitted/`, the notebook is where `attn
+grade` looks, and `attn collect` finds the student's name in the archive's name.
 """
 
 import ast
@@ -26,7 +26,7 @@ from autograder.workspace import learner_status, progress
 
 @dataclass(frozen=True)
 class HandIn:
-    """The archive that was written, when its notebook was last saved, and remarks about it."""
+    """The archive that was written, the time when its notebook was last saved, and remarks about the notebook."""
 
     lesson: str
     student: str
@@ -38,7 +38,7 @@ class HandIn:
 def submit(folder: Path, lesson: str, *, student: str | None = None, to: Path | None = None) -> HandIn:
     """Pack the notebook of `lesson` into the folder `to` (default: the workspace).
 
-    Raises CourseError for a name that cannot be used, and UnreadableError if no grader could read the notebook.
+    Raises CourseError for a student's name that cannot be used, and UnreadableError if the grader could not read the notebook.
     """
     name = student or _login()
     if not re.fullmatch(r"\w[\w.@+-]*", name):
@@ -62,7 +62,7 @@ def _login() -> str:
 
 
 def examine(folder: Path, lesson: str) -> list[str]:
-    """Return what may surprise the learner about grading: missing, duplicated or edited cells, and what has no answer."""
+    """Return remarks on what may surprise the learner in grading: missing, duplicated, edited, blank and failing cells."""
     cells = rebuild_submission.read(workspace.notebook(folder, lesson))
     released = workspace.load(workspace.release(folder, lesson))
     done = workspace.answered(folder, lesson) - _no_choice(folder, lesson, cells)
@@ -75,7 +75,7 @@ def examine(folder: Path, lesson: str) -> list[str]:
 
 
 def _answers(flags: list[str]) -> list[str]:
-    """Return the grader's own flags with what they mean for the learner."""
+    """Return the grader's flags, each followed by what it means for the learner."""
     advice = {
         "cell ": "The first one is graded. Put your answer there and delete the others.",
         "unknown ": "The cell runs as one of your own and is not graded.",
@@ -130,7 +130,7 @@ def _unanswered(folder: Path, lesson: str, done: set[str], released: Any, cells:
 
 
 def _failing(folder: Path, lesson: str, done: set[str]) -> list[str]:
-    """Return a remark on the answers that failed their last check. There, a refused prediction counts as not started."""
+    """Return a remark on the answers that failed their last check. Progress records a refused prediction as not started."""
     checked = {name: entry.status for (of, name), entry in progress.read(folder).items() if of == lesson}
     wrong = [name for name, status in checked.items() if status in ("fail", "part") or (status == "todo" and name in done)]
     return [f"not right at their last check: {', '.join(wrong)}. `attn check {label_of(lesson)}` checks again."] if wrong else []

@@ -1,7 +1,7 @@
 """Choose this machine's build of PyTorch, in one place. `make` runs this before anything else is installed.
 
-    python autograder/workspace/torch_build.py            # says what it takes and why, and installs it with pip
-    GPU=1 python autograder/workspace/torch_build.py      # the CUDA build whatever is found; GPU=0 the CPU build
+    python autograder/workspace/torch_build.py            # says which build it chose and why, and installs it with pip
+    GPU=1 python autograder/workspace/torch_build.py      # the CUDA build, whatever is found; GPU=0: the CPU build
 
 On Linux, PyPI's own build brings CUDA, a download of 2.7 GB. No lesson needs CUDA, so without a GPU the build comes from
 PyTorch's CPU index (`ATTN_TORCH_INDEX` names a mirror). This module uses only the standard library, because nothing is
@@ -61,7 +61,7 @@ def has_gpu(environment: Mapping[str, str]) -> bool:
 
 
 def reachable(index: str) -> bool:
-    """Return whether the index answers for torch."""
+    """Return whether the package index at `index` answers and has torch."""
     try:
         with urllib.request.urlopen(f"{index}/torch/", timeout=PROBE_S) as page:
             return bool(page.status == 200)

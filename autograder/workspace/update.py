@@ -1,8 +1,8 @@
-"""Carry a learner's answers into a new release (`attn update`), or give back a lesson as released (`attn reset`).
+"""Carry a learner's answers into a new release (`attn update`), or restore a lesson as released (`attn reset`).
 
 Nothing is ever lost. Answers are matched by `grade_id`, wherever their cells have moved, and follow their exercise into
 another notebook. An answer whose exercise has left the course is kept in a file beside the notebooks. The learner's own
-cells stay behind the cell they followed. A notebook is backed up before it is changed. Running an update twice, or again
+cells stay after the cell they followed. A notebook is backed up before it is changed. Running an update twice, or again
 after a crash in the middle, changes nothing more.
 """
 
@@ -27,7 +27,7 @@ LEFT = "attn_answer"  # in a cell's metadata: the name of the answer that it hel
 
 @dataclass
 class Carried:
-    """A lesson brought up to date: the answers `kept`, the number of the learner's `own` cells, notes, and the old notebook.
+    """A lesson brought up to date: the answers `kept`, the number of the learner's `own` cells, notes, and the `backup`.
 
     If the lesson was left unchanged, `problem` says why.
     """
@@ -37,7 +37,7 @@ class Carried:
     own: int = 0
     notes: list[str] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)  # answers whose exercise moved, and the lesson it moved to
-    left: dict[str, str] = field(default_factory=dict)  # what was written in cells that this lesson no longer asks
+    left: dict[str, str] = field(default_factory=dict)  # the learner's text in cells that this lesson no longer has, by name
     backup: Path | None = None
     problem: str = ""
 
@@ -49,7 +49,7 @@ def update(folder: Path) -> list[Carried]:
     homes = _homes()
     done: dict[str, Carried] = {}
     leaving: dict[str, dict[str, str]] = {}
-    for lesson in waiting:  # first what stays, so an answer that moves finds its place in the new notebook
+    for lesson in waiting:  # all notebooks first, so an answer that moves finds its new place
         try:
             done[lesson], leaving[lesson] = _update(folder, lesson, homes)
         except CourseError as error:
@@ -61,7 +61,7 @@ def update(folder: Path) -> list[Carried]:
 
 
 def _homes() -> dict[str, list[str]]:
-    """Return the lessons that ask each answer cell of the course, by the cell's name."""
+    """Return the lessons that have each answer cell of the course, by the cell's name."""
     homes: dict[str, list[str]] = {}
     for lesson, folder in workspace.released().items():
         for cell in workspace.load(folder / f"{lesson}.ipynb").cells:
@@ -71,9 +71,9 @@ def _homes() -> dict[str, list[str]]:
 
 
 def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[Carried, dict[str, str]]:
-    """Bring the notebook of `lesson` up to date. Returns what was done, and `{answer: lesson that asks it now}` for moved ones.
+    """Bring the notebook of `lesson` up to date. Returns what was done, and `{answer: new lesson}` for answers that moved.
 
-    Those answers stay in the notebook until they are in their new place.
+    Answers that moved stay in this notebook until they are in their new place.
     """
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     fresh = workspace.released()[lesson] / target.name
@@ -81,7 +81,7 @@ def _update(folder: Path, lesson: str, homes: Mapping[str, list[str]]) -> tuple[
     asked = {str(grade_id(cell)) for cell in old.cells if is_answer(cell)}
     still = {str(grade_id(cell)) for cell in new.cells if is_answer(cell)}
     gone = [name for name in asked - still if name not in homes]
-    leaving = {  # to a lesson of the same chapter, if several ask a question of that name
+    leaving = {  # if several lessons have a cell of that name, one of the same chapter is preferred
         name: next((home for home in homes[name] if chapter_of(home) == chapter_of(lesson)), homes[name][0])
         for name in asked - still
         if name in homes
@@ -112,7 +112,7 @@ def _keep_in_a_file(folder: Path, lesson: str, answers: Mapping[str, str]) -> No
 
 
 def _move_answers(folder: Path, carried: Carried, leaving: Mapping[str, str]) -> None:
-    """Move answers that `carried.lesson` no longer asks to the notebooks that ask them now, if nothing is written there yet."""
+    """Move answers whose exercise left `carried.lesson` to the notebooks that have it now, if nothing is written there yet."""
     source = workspace.notebook(folder, carried.lesson)
     for name, home in leaving.items():
         mine, theirs = workspace.load(source), workspace.load(workspace.notebook(folder, home))
@@ -139,7 +139,7 @@ def _move_answers(folder: Path, carried: Carried, leaving: Mapping[str, str]) ->
 
 
 def _release(folder: Path, lesson: str) -> None:
-    """Record the release that the lesson has been brought to."""
+    """Copy the release's other files to the lesson, and record that it has been brought to this release."""
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     fresh = workspace.released()[lesson]
     for path in fresh.iterdir():
@@ -150,12 +150,12 @@ def _release(folder: Path, lesson: str) -> None:
 
 
 def _version(notebook: Any) -> Any:
-    """Return what the build wrote into the release, which stays in the learner's copy."""
+    """Return what the build wrote into the release's metadata, which identifies its version in the learner's copy too."""
     return notebook.metadata.get("attn")
 
 
 def merge(base: Any, fresh: Any, mine: Any) -> tuple[Any, Carried]:
-    """Return the release `fresh` with what the learner did in `mine` since the release `base`, and what was carried."""
+    """Return the release `fresh` with the learner's changes in `mine` to the release `base`, and a record of what was carried."""
     merged, carried = copy.deepcopy(fresh), Carried("")
     old = {grade_id(cell): cell for cell in base.cells if grade_id(cell)}
     untouched = {cell.source for cell in (*base.cells, *fresh.cells) if grade_id(cell) is None}
@@ -233,8 +233,8 @@ def _with_own(cells: list[Any], own: Mapping[int, list[Any]]) -> list[Any]:
 def reset(folder: Path, lesson: str, exercise: str | None) -> Path:
     """Restore `lesson`, or its answer cell `exercise`, as released, and return the backup of the notebook.
 
-    The progress of what was restored starts anew. A deleted answer cell comes back where it was. Raises CourseError if the
-    release has no such cell.
+    The progress of the restored exercises starts anew. A deleted answer cell comes back where it was. Raises CourseError if
+    the release has no such cell.
     """
     target, base = workspace.notebook(folder, lesson), workspace.release(folder, lesson)
     if exercise is None:

@@ -1,4 +1,4 @@
-"""Find what saving a notebook has changed, from the names that its cells define and use (`attn watch`)."""
+"""Find the exercises that a saved change affects, from the names that cells define and use (`attn watch`)."""
 
 import ast
 import os
@@ -52,7 +52,7 @@ def _cell(cell: Any) -> Cell:
 
 
 def affected(before: list[Cell], after: list[Cell]) -> set[str]:
-    """Return the exercises whose cells differ between the two versions, or depend on a cell that does."""
+    """Return the exercises whose cells differ between the two versions or depend on a cell that differs."""
     exercises = {cell.check for cell in after if cell.check}
     same = {cell.source for cell in before} & {cell.source for cell in after}
     if [c.source for c in before if c.source in same] != [c.source for c in after if c.source in same]:
@@ -69,7 +69,7 @@ def affected(before: list[Cell], after: list[Cell]) -> set[str]:
 
 
 def saves(folder: Path, lessons: list[str]) -> Iterator[tuple[str, set[str]]]:
-    """Yield `(lesson, exercises)` whenever a saved notebook affects these exercises. Runs until stopped."""
+    """Yield `(lesson, exercises)` whenever a lesson's saved notebook has changed these exercises. Never ends by itself."""
     known = {lesson: cells(workspace.load(workspace.notebook(folder, lesson))) for lesson in lessons}
     stamps = {lesson: _stamp(workspace.notebook(folder, lesson)) for lesson in lessons}
     while True:

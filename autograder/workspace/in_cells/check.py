@@ -77,12 +77,12 @@ def check(exercise: str | Callable[..., Any] | None = None, answer: Any = None) 
 
 
 def check_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> Score:
-    """Check like `check`, with the names that the learner's notebook defines."""
+    """Check as `check` does, where `namespace` holds the names that the learner's notebook defines."""
     return _done(judge_in(namespace, exercise, answer), ran=answer is not None or exercise in namespace)
 
 
 def judge_in(namespace: Mapping[str, Any], exercise: str, answer: Any = None) -> AnyResult:
-    """Judge an answer, by default `namespace[exercise]`, and record nothing. Raises CourseError for an older version."""
+    """Judge an answer, by default `namespace[exercise]`, and record nothing. Raises CourseError if that is an older version."""
     record = find_record(exercise)
     if answer is None:
         if exercise not in namespace:
@@ -113,8 +113,8 @@ _PASSED_BEFORE = fact("report.passed_before")
 def _failing_below(namespace: Mapping[str, Any], result: Result, answer: Any) -> str | None:
     """Return the first other exercise of the lesson that `answer` calls and that fails its own check, or None.
 
-    An exercise that fails only in an edge case, such as float64, hardly explains an answer that fails in a core case or
-    whose own mistake is known, so it doesn't count then.
+    An exercise that fails only in an edge case, such as float64, counts only if `answer` fails only in edge cases and its own
+    mistake is unknown, because otherwise it hardly explains the failure.
     """
     exercise = result.exercise.id
     known = result.diagnosis is not None and result.diagnosis.known
@@ -129,7 +129,7 @@ def _failing_below(namespace: Mapping[str, Any], result: Result, answer: Any) ->
 
 
 def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None:
-    """Return the syntax error in the last cell run that defines `exercise`, or None. Only IPython keeps cells."""
+    """Return the syntax error in the last cell that defines `exercise`, or None. Only IPython remembers the cells."""
     cells = namespace.get("_ih")
     defines = re.compile(rf"^(?:def|class)\s+{re.escape(exercise)}\b|^{re.escape(exercise)}\s*=", re.MULTILINE)
     last = next((cell for cell in reversed(cells or []) if isinstance(cell, str) and defines.search(cell)), None)
@@ -143,7 +143,10 @@ def _does_not_compile(namespace: Mapping[str, Any], exercise: str) -> str | None
 
 
 def _other_name(namespace: Mapping[str, Any], exercise: str) -> str | None:
-    """Return what the cell run just before the check defines instead of `exercise`: a copy that was not renamed."""
+    """Return the similar name that the cell run just before the check defines instead of `exercise`, or None.
+
+    Such a cell is usually a copy in which the function was not renamed back.
+    """
     cells = [cell for cell in namespace.get("_ih") or [] if isinstance(cell, str)]
     if len(cells) < 2 or cells[-2] in cells[:-2]:  # a lesson's own cell that was run again is not a copy
         return None
@@ -159,8 +162,8 @@ def _other_name(namespace: Mapping[str, Any], exercise: str) -> str | None:
 def find_record(exercise: str, call: str = "check", what: str = "a check") -> AnyRecord:
     """Return the exercise's record from the pack beside the notebook, or else from the releases.
 
-    A notebook may be alone, or in a folder with another lesson's pack. Raises CourseError that names the `call` and `what`
-    it needs.
+    A notebook may be alone, or in a folder with another lesson's pack. If there is no such exercise, raises a CourseError
+    that names the `call` and `what` it needs.
     """
     packs = _packs()
     for pack in packs:
@@ -194,7 +197,7 @@ def find_packs() -> list[Path]:
 
 
 def _released_packs() -> list[Path]:
-    """Return the packs of the releases: of the course here, or else of the installed courses."""
+    """Return the packs in the releases of the course here, or else of the installed courses."""
     try:
         courses: tuple[Path, ...] = (course_root(),)
     except CourseError:

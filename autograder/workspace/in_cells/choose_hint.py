@@ -21,7 +21,10 @@ class Hint:
 
 
 def hint(folder: Path, lesson: str, exercise: str, *, again: bool = False) -> Hint:
-    """Return the next hint of an exercise, or the last one shown with `again`. After the last, that one again, not fresh."""
+    """Return the next hint of an exercise, or with `again` the one shown last.
+
+    When all have been shown, returns the last one again, which is not `fresh`.
+    """
     hints = workspace.load_pack(folder, lesson).exercises[exercise].hints
     shown = progress.last_hint(folder, lesson, exercise)
     fresh = shown < len(hints) and not (again and shown)
@@ -32,7 +35,7 @@ _READ: dict[str, int] = {}
 
 
 def hint_alone(exercise: str, hints: Sequence[str]) -> Hint:
-    """Return the next of `hints` outside a workspace. The kernel remembers how many were read, as long as it runs."""
+    """Return the next of `hints` outside a workspace. Only the kernel remembers how many were read, while it runs."""
     shown = _READ.get(exercise, 0)
     _READ[exercise] = min(shown + 1, len(hints))
     return _hint("", exercise, hints, shown + 1, fresh=shown < len(hints))

@@ -1,4 +1,4 @@
-"""Find the other exercises that an answer calls, because it may fail only because an earlier one does.
+"""Find the other exercises that an answer calls, because the answer may fail only because one of these does.
 
 In: the answer, the names that the learner's notebook defines, and the exercises among them. Out: names, nearest first. The
 module reads compiled code and runs nothing.

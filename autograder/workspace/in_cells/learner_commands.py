@@ -1,4 +1,4 @@
-"""What a learner may call in a cell beside `check`: `hint("softmax")`, `status()`, `solution("softmax")`."""
+"""Define what a learner may call in a cell besides `check`: `hint("softmax")`, `status()`, `solution("softmax")`."""
 
 import html
 from dataclasses import replace
@@ -74,7 +74,7 @@ def _here(name: str) -> tuple[Path, str]:
 
 
 def _say_which(name: str) -> CourseError:
-    """Return the error of `hint()`. Its example is the first exercise of this lesson that isn't done, if that is known."""
+    """Return the error for a call such as `hint()`, with the first open exercise of this lesson as its example."""
     try:
         (row,) = learner_status.status(Path.cwd().parent, only=(Path.cwd().name,))
         exercise = next((each.id for each in row.exercises if each.status != "pass"), row.exercises[0].id)

@@ -1,4 +1,4 @@
-"""Explain in two lines, instead of a page of traceback, that a cell calls an exercise that is not written yet."""
+"""Explain in two lines, instead of a page of traceback, that a cell has called an exercise that is not written yet."""
 
 import sys
 import traceback

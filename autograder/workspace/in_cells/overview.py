@@ -1,4 +1,4 @@
-"""Show how far the learner is and what is next: `check()` without a name, the line after a passed exercise, all lessons."""
+"""Show progress and the next step: for `check()` without a name, after a passed exercise, and for all lessons."""
 
 import html
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ class Contents:
         return "\n".join(lines)
 
     def _name(self, row: LessonRow) -> str:
-        """Return the title as a link: with workshops present, core lessons are bold and workshops indented below them."""
+        """Return a lesson's title as a link. If there are workshops, core lessons are bold and workshops are indented."""
         name = f"[{label_of(row.lesson)} {row.title}]({row.lesson}/{row.lesson}.ipynb)"
         needs = f" · needs {', '.join(row.needs)}" if row.needs else ""
         takes = f" · {row.minutes} minutes" if row.minutes else ""
@@ -100,7 +100,7 @@ def _in_cell(text: str) -> str:
 
 
 def contents(home: Path) -> Contents:
-    """Return all lessons of the workspace `home` and what is next: the first open core notebook, and workshops to choose from."""
+    """Return all lessons of the workspace `home` with the next step: the first open core notebook, or a workshop of choice."""
     rows = learner_status.status(home)
     following = _following(home, rows)
     offered = [row for row in learner_status.offered_workshops(rows) if not following[1].startswith(f"{row.lesson}/")]
@@ -109,7 +109,7 @@ def contents(home: Path) -> Contents:
 
 
 def _following(home: Path, rows: Sequence[LessonRow]) -> Step:
-    """Return the first open notebook, core before workshops, and in it exercises before questions."""
+    """Return the next step: the first open exercise or question, in core notebooks before workshops."""
     for row in learner_status.core_path_first(rows):
         for exercise in row.exercises:
             if exercise.status != "pass":
@@ -126,17 +126,17 @@ def _following(home: Path, rows: Sequence[LessonRow]) -> Step:
 
 
 def ahead(folder: Path, exercise: str) -> str:
-    """Return `next_step` as a line for a terminal: how far the lesson is, and the next exercise or lesson."""
+    """Return `next_step` as a line for a terminal: how much is done, and the next exercise or lesson."""
     steps = [text for text, _ in next_step(folder, exercise)]
     wanted = ("next", "that was", "or the workshop")
     return panel.plain(" · ".join([*steps[:1], *(text for text in steps[1:] if text.startswith(wanted))]))
 
 
 def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
-    """Return how far the lesson is ("5 of 10"), and what to do next.
+    """Return how much of the lesson is done ("5 of 10"), and what to do next.
 
-    Next is an exercise that isn't done, searching from `exercise` to the end and then from the top. If all are done: the
-    open questions in words, the next core notebook, and this chapter's open workshops. `folder` is a lesson's folder in a
+    The next step is the first open exercise after `exercise`, continuing from the top. If all are done, the next steps are
+    the open written questions, the next core notebook, and this chapter's open workshops. `folder` is a lesson's folder in a
     workspace; the result is empty elsewhere.
     """
     home, lesson = folder.parent, folder.name

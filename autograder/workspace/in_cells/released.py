@@ -1,6 +1,6 @@
 """Find the released text of an answer cell, for the Reset button in JupyterLab.
 
-In: the name of an exercise, asked in the kernel of its notebook. Out: JSON on standard output.
+In: the name of an exercise, in the kernel of its notebook. Out: JSON on standard output.
 """
 
 import json
@@ -13,8 +13,8 @@ from autograder.workspace import folder as workspace
 def released_source(folder: Path, lesson: str, exercise: str) -> str:
     """Return the text with which the answer cell of `exercise` was released.
 
-    If the workspace `folder` keeps no release, as on a hub, the installed course's release is used. Raises CourseError if
-    that has no such lesson, or the release has no such cell.
+    If the workspace `folder` keeps no release, as on a hub, the course's own release is used. Raises CourseError if the course
+    has no such lesson, or the release has no such cell.
     """
     path = workspace.release(folder, lesson)
     if not path.exists():

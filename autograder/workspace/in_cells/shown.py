@@ -1,4 +1,4 @@
-"""A text that shows itself in a notebook and in a terminal."""
+"""Define a text that shows itself in a notebook and in a terminal."""
 
 from dataclasses import dataclass
 
@@ -22,5 +22,5 @@ class Shown:
 
 
 def panel(text: str, html: str) -> Shown:
-    """Return a text with its HTML in the frame that a screen reader announces."""
+    """Return a text with its HTML in a frame whose content screen readers announce."""
     return Shown(text, f'<div class="attn-panel" role="status">{html}</div>')

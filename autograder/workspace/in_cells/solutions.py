@@ -1,4 +1,4 @@
-"""Show our answer to an exercise or a question in words: `solution` in a cell, `attn solution` in a terminal.
+"""Show our answer to an exercise or a written question, for `solution` in a cell and `attn solution` in a terminal.
 
 Both follow the same rules: the learner's own answer, or the last hint, comes first, and looking the answer up early is
 recorded.
@@ -19,7 +19,7 @@ HINTS_FIRST = 3
 def solution(home: Path, lesson: str, exercise: str, *, sure: bool, call: str, hint_call: str, sure_call: str) -> Shown:
     """Return our answer if the rules allow it. Raises CourseError saying what comes first if they don't.
 
-    The calls are quoted to the learner: this one, the one for the next hint, and the one to use after the last hint.
+    Messages to the learner quote `call` (this call), `hint_call` (for the next hint) and `sure_call` (after the last hint).
     """
     if exercise not in workspace.load_pack(home, lesson).exercises:  # a question in words
         if exercise not in workspace.answered(home, lesson):
@@ -55,7 +55,7 @@ def are_here(lesson: str) -> bool:
 
 
 def _source(lesson: str, exercise: str, call: str) -> str:
-    """Return the reference's source. Raises CourseError without the course itself, because released lessons hold none."""
+    """Return the source of our answer. Raises CourseError if only releases are here, because these hold no answers."""
     from autograder.authoring.read_lesson import read_lesson
     from autograder.authoring.reference_source import BEGIN, END, injected
     from autograder.notebooks.roles import grade_id, is_answer
