@@ -27,7 +27,7 @@ _HOME = re.compile(r'(<div class="header-center">\s*<a href=")#(")')
 
 
 def write(door: FrontDoor, lessons: Sequence[Lesson], live: Collection[str], folder: Path, **about: Any) -> list[Path]:
-    """Write the landing page into the book in `folder`, and return the page of contents, whose place it takes, and itself.
+    """Write the landing page as the start page of the book in `folder`. Returns the renamed contents page and the new page.
 
     See `render` for the other arguments.
     """
@@ -85,13 +85,13 @@ def render(
 
 
 def page_data(lesson: str, pack: str, pyodide: str, files: str) -> dict[str, str]:
-    """Return what a page tells its script, as attributes of an element: its lesson, and the addresses of what runs there."""
+    """Return what a page tells its script, as attributes of an element: its lesson, and the addresses of the files to load."""
     data = {"lesson": lesson, "course": settings().title, "pack": pack, "pyodide": pyodide, "files": files}
     return {f"data-{name}": value for name, value in data.items()}
 
 
 def _rename_in_search(folder: Path) -> None:
-    """Redirect search results on the list of lessons to its new place."""
+    """Make search results for the list of lessons lead to its new address."""
     name = Path(CONTENTS).stem
     for path, before in ((folder / "searchindex.js", r'"docnames":\[[^\]]*'), (folder / "_static" / excerpts.DATA, r"[{,]")):
         text = path.read_text(encoding="utf-8")
@@ -99,6 +99,6 @@ def _rename_in_search(folder: Path) -> None:
 
 
 def _checks(lesson: Lesson) -> int:
-    """Return the number of answers in code, which the lesson's page checks."""
+    """Return the number of the lesson's answers in code, which its page checks."""
     cells = nbformat.read(packing.released(lesson) / f"{lesson.name}.ipynb", as_version=4).cells
     return sum(is_answer(cell) and cell.cell_type == "code" for cell in cells)

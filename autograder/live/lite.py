@@ -1,6 +1,6 @@
 """Build a JupyterLite site with the notebooks that a browser can run, and the course's wheel in it (`attn lite`).
 
-JupyterLite is the whole of JupyterLab in a tab. Unlike the live book, it cannot interrupt an endless loop.
+JupyterLite runs all of JupyterLab in a browser tab. Unlike the live book, it cannot interrupt an endless loop.
 """
 
 import json
@@ -63,7 +63,7 @@ def build(lessons: Sequence[Lesson], folder: Path, *, pyodide_folder: Path | Non
 
 
 def _put_notebook(lesson: Lesson, target: Path) -> None:
-    """Copy the released notebook and its pack. Its installation cell then installs this site's wheel of the course."""
+    """Copy the released notebook and its pack. The copy's installation cell installs this site's wheel of the course."""
     shutil.copytree(packing.released(lesson), target)
     path = target / f"{lesson.name}.ipynb"
     notebook = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Find the code that must run before an exercise can be checked: what its answer reads, and what that reads in turn."""
+"""Find the code that must run before an exercise can be checked: all that its answer needs, directly or indirectly."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,9 +41,10 @@ def needed(cells: Sequence[Mapping[str, Any]], exercise: str, answers: Mapping[s
 def needed_by_cell(
     cells: Sequence[Mapping[str, Any]], cell: str, source: str, answers: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return the same for a given cell whose text a reader has changed to `source`. `cell` is its grade_id, or its id.
+    """Return what runs for a given cell whose text a reader has changed to `source`. `cell` is its grade_id, or its id.
 
-    Cells that draw are included here, because the reader's code may use a name that a figure's code binds. Raises KeyError.
+    Unlike in `needed`, cells that draw may run, because the reader's code may use a name that they bind. Raises KeyError for
+    an unknown cell.
 
     >>> given = lambda name, source: {"id": name, "cell_type": "code", "source": source, "metadata": {}}
     >>> needed_by_cell([given("a", "x = 1\\ny = 2"), given("b", "print(y)")], "b", "print(x)", {})
@@ -87,6 +88,6 @@ def _pieces(cells: Sequence[Mapping[str, Any]], last: str, answers: Mapping[str,
 def _piece(name: str, source: str) -> Piece:
     try:
         binds, reads = scopes(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it can't run, and a cell that needs its name will say so
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it can't run, so the error is shown when its name is needed
         binds, reads = {name}, set()
     return Piece(name, source, frozenset(binds), frozenset(reads))

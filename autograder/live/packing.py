@@ -1,4 +1,4 @@
-"""Pack what a browser needs to check answers: the engine, what the lessons import, and the pure Python packages behind it.
+"""Pack what a browser needs to check answers: the engine, the modules that lessons import, and other pure Python packages.
 
 Everything is read from what is installed here, so nothing is downloaded when a site is built.
 """
@@ -18,7 +18,7 @@ from autograder.authoring.course import CourseError, Lesson, course_root, settin
 from autograder.authoring.reference_source import files_behind, imported_names
 from autograder.packs import pack_file
 
-# the parts that a check needs
+# the parts of the engine that a check needs
 ENGINE = ("", "authoring", "diagnosis", "judging", "live", "mutants", "notebooks", "packs", "workspace")
 IN_PYODIDE = ("numpy", "matplotlib")  # compiled packages that lessons import and Pyodide provides
 HOME = "attn_live_course"  # the package that holds a course's packs in JupyterLite's wheel
@@ -45,7 +45,7 @@ def runs_in_browser(lesson: Lesson) -> bool:
 
 
 def given_packages() -> dict[str, Path]:
-    """Return the packages that lessons are given, by name: beside the lessons in a clone, around an installed course."""
+    """Return the given packages by name: those beside the lessons in a clone, or the package around an installed course."""
     folders = [course_root() / name for name in settings().given]
     if all(folder.is_dir() for folder in folders):
         return {path.stem: path for folder in folders for path in folder.iterdir() if path.is_dir() or path.suffix == ".py"}
@@ -64,9 +64,9 @@ def bundle(lessons: Sequence[Lesson], *, data: bool = False) -> Files:
 
 
 def distributions(lessons: Sequence[Lesson], *, data: bool = False) -> list[str]:
-    """Return the installed distributions that `lessons` and the engine import and Pyodide lacks, with what they require in turn.
+    """Return the installed distributions that `lessons` and the engine import and Pyodide lacks, and all that these require.
 
-    `data` adds those that the course's settings require.
+    `data` adds the distributions that the course's settings require.
     """
     known = {*sys.stdlib_module_names, *IN_PYODIDE, *given_packages(), "autograder", "torch"}
     engine = imported_names(Path(autograder.__file__).read_text(encoding="utf-8"))
@@ -115,7 +115,7 @@ def write_wheel(name: str, version: str, requires: Sequence[str], files: Files, 
 
 
 def course_wheel(lessons: Sequence[Lesson], folder: Path) -> Path:
-    """Write the wheel for JupyterLite: engine, given modules with their data, and the packs of `lessons`."""
+    """Write the course's wheel for JupyterLite (engine, given modules with their data, `lessons` as released) and return it."""
     files = _engine() | _given(lessons)
     files[f"{HOME}/__init__.py"] = b""
     files[f"{HOME}/course/course.toml"] = (course_root() / "course.toml").read_bytes()
@@ -128,19 +128,19 @@ def course_wheel(lessons: Sequence[Lesson], folder: Path) -> Path:
 
 
 def dependency_wheels(lessons: Sequence[Lesson], folder: Path) -> list[Path]:
-    """Write wheels of the pure packages that `course_wheel` requires."""
+    """Write wheels of the pure packages that `course_wheel` requires, and return them."""
     return [repacked(name, folder) for name in distributions(lessons, data=True)]
 
 
 def repacked(name: str, folder: Path) -> Path:
-    """Write the wheel of a pure package again, from what is installed."""
+    """Write a wheel of an installed pure package and return it."""
     installed = metadata.distribution(name)
     files = {path: content for path, content in _installed(name) if ".dist-info/" not in path}
     return write_wheel(installed.name, installed.version, _requirements(name), files, folder)
 
 
 def distribution_name() -> str:
-    """Return the name under which the engine is installed."""
+    """Return the name of the distribution that contains the engine."""
     return metadata.packages_distributions().get("autograder", ["attention-course"])[0]
 
 
@@ -149,7 +149,7 @@ def _top_level(lessons: Sequence[Lesson]) -> set[str]:
 
 
 def _imports(lessons: Sequence[Lesson]) -> list[str]:
-    """Return the modules that the notebooks' cells import, that judge a design, and that hold the course's operators."""
+    """Return the modules that the notebooks' cells import, that judge a behaviour, and that hold the course's operators."""
     imported = [name for lesson in lessons for source in code_of(lesson) for name in imported_names(source)]
     packs = [path for lesson in lessons for path in released(lesson).glob("*.probes.npz")]
     records = [record for path in packs for record in pack_file.load(path).in_code.values()]
@@ -158,7 +158,7 @@ def _imports(lessons: Sequence[Lesson]) -> list[str]:
 
 
 def _given(lessons: Sequence[Lesson]) -> Files:
-    """Return the given modules among those, and the data beside them."""
+    """Return the files of the given modules that `lessons` need, and the data beside them."""
     asked = _imports(lessons)
     places = [(place.parent, path) for name, place in given_packages().items() for path in files_behind(asked, {name: place})]
     return {path.relative_to(home).as_posix(): path.read_bytes() for home, path in places}

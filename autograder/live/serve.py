@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-TYPES = {  # which browsers insist on, and which Windows may have otherwise
+TYPES = {  # types that browsers insist on; Windows may map a suffix to another type
     ".js": "text/javascript",
     ".mjs": "text/javascript",
     ".wasm": "application/wasm",
@@ -52,6 +52,6 @@ def _packed(path: Path, _modified: int) -> bytes:
 
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server of `folder` on the loopback address; `port` 0 takes any free port. Call `serve_forever` on it."""
+    """Return a server for `folder` on the loopback address; `port` 0 takes any free port. Call `serve_forever` on the result."""
     handler: Callable[..., SimpleHTTPRequestHandler] = partial(Handler, directory=str(folder))
     return ThreadingHTTPServer(("127.0.0.1", port), handler)

@@ -31,7 +31,7 @@ MOST_PRINTED = 20_000  # characters of an answer's output, because a page that s
 class Checked(TypedDict):
     """What the page shows: the panel as HTML, its status and marks, and what the cells printed.
 
-    `needs` names a module that the answer imports and that isn't loaded; the worker loads it and asks again.
+    `needs` names a module that a cell imports and that isn't loaded; the worker loads the module and calls again.
     """
 
     html: str
@@ -72,7 +72,7 @@ def check(folder: Path, exercise: str, answers: Mapping[str, str]) -> Checked:
 
 
 def run(folder: Path, cell: str, source: str, answers: Mapping[str, str]) -> Checked:
-    """Run the given cell called `cell` with the text `source`, and return the value of its last line as HTML."""
+    """Run the given cell called `cell` with the text `source`, and return the value of its last expression as HTML."""
     names: dict[str, Any] = {"__name__": "__main__"}
     printed, shown = io.StringIO(), None
     for name, text in needed_by_cell(_opened(folder), cell, source, answers):
@@ -87,14 +87,14 @@ def run(folder: Path, cell: str, source: str, answers: Mapping[str, str]) -> Che
 
 
 def _opened(folder: Path) -> list[dict[str, Any]]:
-    """Return the cells of the released notebook in `folder`, and make that the working folder, because the packs are there."""
+    """Return the cells of the released notebook in `folder`, and change to that folder, where the check looks for the pack."""
     os.chdir(folder)
     cells: list[dict[str, Any]] = json.loads(Path(f"{folder.name}.ipynb").read_text(encoding="utf-8"))["cells"]
     return cells
 
 
 def _run(name: str, source: str, names: dict[str, Any]) -> Any:
-    """Run a cell and return the value of its last line if that is an expression.
+    """Run a cell and return the value of its last statement if that is an expression, otherwise None.
 
     The source is stored where tracebacks and the grader look it up.
     """
@@ -123,7 +123,7 @@ def _displayed(value: object) -> str:
 def _broken(
     name: str, exercise: str, error: BaseException, printed: io.StringIO, *, needs: str = "", given: bool = False
 ) -> Checked:
-    """Say which cell failed, and at which line. `given` means that a reader ran the given cell `exercise`."""
+    """Return a panel that says which cell failed at which line. `given` means that a reader ran the given cell `exercise`."""
     if isinstance(error, SyntaxError):
         line, message = error.lineno or 0, f"{type(error).__name__}: {error.msg}"
     else:
@@ -145,7 +145,7 @@ def _broken(
 
 
 def _say(headline: str, printed: io.StringIO, *, detail: str = "", needs: str = "") -> Checked:
-    """Return a panel, framed like the others, for what happens before anything can be judged."""
+    """Return a panel, framed like the others, for an error that keeps the answer from being judged."""
     body = f"<p style='margin:2px 0'><b>{panel.inline(headline)}</b></p>"
     if detail:
         body += f"<pre style='margin:6px 0 0;white-space:pre-wrap'>{html.escape(detail)}</pre>"

@@ -17,7 +17,7 @@ from autograder.notebooks.roles import grade_id
 STATIC = Path(__file__).with_name("static")
 FILES = "live"  # the site's folder with Python, the engine and the notebooks
 BUNDLE = "engine.zip"
-DATA = "data.zip"  # needed only by given cells, and fetched when a reader runs one
+DATA = "data.zip"  # only given cells need it, so it is fetched when a reader runs one
 
 
 def build(
@@ -32,7 +32,7 @@ def build(
     """Write the live book into `folder` and return its pages, the start page last.
 
     `repository` is the GitHub address (https://github.com/OWNER/NAME) with which pages of PyTorch notebooks link to Colab
-    and Binder, `address` the one where the site will be published, and `lite` the site's folder with its JupyterLite twin.
+    and Binder, `address` the one where the site will be published, and `lite` the site's folder with its JupyterLite site.
     """
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
     runtime_folder = pyodide.find(pyodide_folder)
@@ -44,7 +44,7 @@ def build(
     }
 
     def note(lesson: Lesson) -> str:
-        """Return the note below a title: how to answer here, or if a browser can't run the notebook, where to work on it."""
+        """Return the note below a title: how to answer here or, if a browser can't run the notebook, where to work on it."""
         data = landing.page_data(lesson.name, lesson.pack_in(folder).name, runtime, f"{FILES}/")
         page = template("note.html", Path(__file__).parent)
         text = page.render(lesson=lesson, data=data if lesson.name in names else None, **about)
@@ -85,7 +85,7 @@ def build(
 
 
 def _exercise(cell: Any, task: Sequence[str]) -> str:
-    """Return the task and hints in the element that the page's script turns into an exercise. They are readable without it."""
+    """Return task and hints in the element that the page's script makes an exercise. They are readable without the script."""
     name, kind = html.escape(str(grade_id(cell)), quote=True), "code" if cell.cell_type == "code" else "words"
     text = "\n\n".join(task)
     return f'<div class="live-exercise" data-exercise="{name}" data-kind="{kind}">\n\n{text}\n\n</div>'
