@@ -51,7 +51,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
     """
 
     def _path_to_record(self, path: str) -> dict[str, Any]:
-        """Read user and time from the name of a folder, which anybody may have chosen. An invalid time counts as the earliest."""
+        """Return user and time from a folder's name, which anybody may have chosen. An invalid time counts as the earliest."""
         name = os.path.basename(path)
         user, _, stamp, *_ = name.rsplit("+", 3)
         try:
@@ -62,7 +62,10 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
         return {"username": user, "filename": name, "timestamp": time}
 
     def _sort_by_timestamp(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return a student's submissions, the latest first. A folder that somebody else submitted in their name replaces none."""
+        """Return a student's submissions, the latest first, without any that another account submitted in the student's name.
+
+        If the student has no submission of their own, the others are returned.
+        """
         own = [record for record in records if _is_theirs(Path(self.inbound_path) / record["filename"], record["username"])]
         for record in records if own else ():
             if record not in own:
@@ -74,7 +77,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
         files, left_out = read_folder(Path(src), 1000 * self.coursedir.max_file_size)
         if left_out:
             self.log.warning(f"{Path(src).name}: not collected, because no regular file or too large: {', '.join(left_out)}")
-        if TIME in files and not _is_time(files[TIME]):  # it would stop nbgrader's next collection
+        if TIME in files and not _is_time(files[TIME]):  # an invalid time would stop nbgrader's next collection
             self.log.warning(f"{Path(src).name}: {TIME} holds no time: left out")
             del files[TIME]
         Path(dest).mkdir(parents=True)
@@ -83,7 +86,7 @@ class Collect(ExchangeCollect):  # type: ignore[misc]  # nbgrader ships no types
 
 
 def read_folder(folder: Path, most: int) -> tuple[dict[str, bytes], list[str]]:
-    """Return the regular files in a student's folder, together at most `most` bytes, and the names of those left out."""
+    """Return the regular files in a student's folder, together at most `most` bytes, and the names of the entries left out."""
     files: dict[str, bytes] = {}
     left_out = []
     try:

@@ -7,7 +7,7 @@ Run these in `course/`. nbgrader's own options `--assignment`, `--student` and `
     nbgrader export --exporter=autograder.plugins.exporters.GradescopeExporter --to=gradescope
 
 Canvas: import the file under *Grades > Import*. Canvas finds a student by its own `ID`, which is the gradebook's `lms_user_id`
-(`attn collect` stores it, and `students.csv` may give it), or else by `SIS Login ID`, which is the student's id here.
+(`attn collect` stores it, and `students.csv` may state it), or else by `SIS Login ID`, which is the student's id here.
 
 Moodle: import the file under *Grades > Import > CSV file* and map `email`, or `username` if that is the student's id here.
 A warning names the students who cannot be found.
@@ -18,7 +18,7 @@ its title and, if it is wrong, the grader's diagnosis.
 A student who has not submitted gets an empty cell, not a zero.
 
 Each export says which assignments still have written answers to grade by hand, because such totals are not final. Canvas finds
-an existing column by Canvas's own id of the assignment in its head. Set `canvas_ids` of the exporter, or pass
+an existing column by Canvas's own id of the assignment in the column's head. Set the exporter's `canvas_ids`, or pass
 `--CanvasExporter.canvas_ids="{'01_soft_lookup': 4711}"`, and the head becomes `01_soft_lookup (4711)`.
 
 `nbgrader export` without a name writes `grades.csv` (`CsvExporter`), with nbgrader's own columns and the section.
@@ -56,7 +56,7 @@ Cells = Sequence[str | float | None]
 
 
 class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
-    """What the exporters share: the requested assignments and students, their grades, and how a file is written."""
+    """Base of the exporters: finds the requested assignments, students and grades, and writes a table."""
 
     def grades(self, gradebook: Any) -> Grades:
         """Return the current grades. This also updates nbgrader's own copy of the penalties."""
@@ -72,7 +72,7 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
         return _chosen("student", gradebook.students, self.student, key=lambda student: student.id)
 
     def warn_of_missing_marks(self, assignment: str, grades: Mapping[str, Grade]) -> None:
-        """Warn how many written answers of `assignment` have no mark yet, and how many of the students in `grades` wrote them."""
+        """Warn if written answers to `assignment` by students in `grades` have no mark yet, and say how many."""
         waiting = [len(grade.waiting) for grade in grades.values() if grade.waiting]
         if waiting:
             self.log.warning(
@@ -83,7 +83,7 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
     def warn_of_strangers(self, platform: str, students: Iterable[Any], column: str, roster: Roster) -> None:
         """Warn about the `students` whom `platform` will not find.
 
-        They have nothing in `column`, and an id that `attn collect` made up or, if there is a class list, that is not on it.
+        Such students have nothing in `column`. Also, `attn collect` made up their id, or there is a class list without it.
         """
         listed = roster.students
         lost = [
@@ -99,7 +99,7 @@ class _Exporter(ExportPlugin):  # type: ignore[misc]  # nbgrader ships no types
             )  # fmt: skip
 
     def columns(self, gradebook: Any, platform: str, column: str) -> tuple[list[Any], list[Mapping[str, Grade]], Roster]:
-        """Return the assignments, their grades by student, and the class list, with `platform`'s warnings about them."""
+        """Return the assignments, their grades by student, and the class list. Logs warnings about missing marks and students."""
         assignments, grades = self.assignments(gradebook), self.grades(gradebook)
         by_student: list[Mapping[str, Grade]] = [grades.of(assignment.name) for assignment in assignments]
         for assignment, theirs in zip(assignments, by_student, strict=True):
@@ -196,7 +196,7 @@ class GradescopeExporter(_Exporter):
             raise CourseError(f"expected names that can be a folder's, got {listed}: left out. Rename them in the gradebook.")
 
     def _known(self, assignment: str) -> tuple[dict[str, "_Test"], dict[str, dict[str, ExerciseRow]]]:
-        """Return the titles of the graded cells and the state of each student's exercises; nothing outside a course folder."""
+        """Return the graded cells' titles and the state of each student's exercises; both are empty outside a course folder."""
         coursedir = getattr(self.parent, "coursedir", None)
         if coursedir is None:
             return {}, {}

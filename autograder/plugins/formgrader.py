@@ -1,4 +1,4 @@
-"""A Jupyter server extension that makes formgrader's *autograde* button grade with `attn grade`, in a sandbox.
+"""Make formgrader's *autograde* button grade with `attn grade`, in a sandbox. This is a Jupyter server extension.
 
 Enable it with `c.ServerApp.jpserver_extensions = {"autograder.plugins.formgrader": True}`. Extensions load in alphabetical
 order and the first handler of an address answers, so this one comes before nbgrader's own.
@@ -26,7 +26,7 @@ class AutogradeHandler(BaseApiHandler):  # type: ignore[misc]  # nbgrader ships 
 
 
 async def grade(root: str, assignment: str, student: str) -> dict[str, Any]:
-    """Run `attn grade` for one student in a process of its own, so that the server can answer others, and return what it said."""
+    """Run `attn grade` for one student in a separate process, so that the server stays responsive, and return its outcome."""
     command = [sys.executable, "-P", "-m", "autograder.cli", "grade", f"--student={student}", "--again", "--", assignment]
     environment = {**os.environ, "ATTN_COURSE": root}
     process = await asyncio.create_subprocess_exec(

@@ -1,13 +1,13 @@
-"""An nbgrader late-penalty plugin: deduct a share of the score for each day begun after the due date, with grace and extensions.
+"""Deduct a share of the score for each day begun after the due date, with a grace period and extensions (an nbgrader plugin).
 
 `course/nbgrader_config.py` names it in `AssignLatePenalties.plugin_class` and sets its numbers. It deducts nothing while an
 assignment has no due date (`nbgrader db assignment add 03_scaled_dot_product --duedate="2026-10-01 23:59 UTC"`). The time of a
-submission is in its `timestamp.txt`, which nbgrader's `collect` writes. A submission without one is in time.
+submission is in its `timestamp.txt`, which nbgrader's `collect` writes. A submission without a `timestamp.txt` counts as on time.
 
 A further attempt replaces the one before (`nbgrader collect --update`), and its own time counts. The class list
 (`autograder.grading.roster`) says who has more time for which assignment, and that time is subtracted before this plugin is
-asked. `extensions` here apply to every assignment. `autograder.grading.grades` asks the plugin whenever a grade is shown, so a
-change takes effect at once.
+asked. The plugin's own `extensions` apply to every assignment. `autograder.grading.grades` asks the plugin whenever a grade is
+computed, so a change takes effect at once.
 """
 
 import math
@@ -29,7 +29,7 @@ class LatePenalty(LateSubmissionPlugin):  # type: ignore[misc]  # nbgrader ships
     ).tag(config=True)
 
     def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
-        """Return the points to deduct, or None."""
+        """Return the points to deduct, or None if the submission counts as on time."""
         late = total_seconds_late - self.extensions.get(student_id, 0.0) * DAY
         if late <= self.grace_minutes * 60:
             return None

@@ -1,4 +1,4 @@
-"""The settings of a course's `nbgrader_config.py`: after one call, plain `nbgrader …` commands work in its folder."""
+"""Set what a course's `nbgrader_config.py` needs: after a call of `configure`, plain `nbgrader …` commands work there."""
 
 import os
 import secrets
@@ -26,7 +26,7 @@ GENERATE = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 # `attn grade` marks from outside a sandbox and needs none of what follows. Plain `nbgrader autograde` runs a learner's code
-# beside the code that marks it. These settings close what settings can close; .github/SECURITY.md says what stays open.
+# beside the code that marks it. These settings prevent what settings can prevent; .github/SECURITY.md lists what remains.
 SANITIZE = [
     "autograder.plugins.preprocessors.Rebuild",  # puts the answers into the release: no deleted, doubled or forged cells
     "nbgrader.preprocessors.ClearOutput",
@@ -60,10 +60,10 @@ def configure(c: Any, *, course_id: str = "course") -> None:
     c.Autograde.sanitize_preprocessors = SANITIZE
     c.Autograde.autograde_preprocessors = AUTOGRADE
     c.OverwriteCells.add_missing_cells = True
-    c.Execute.skip_cells_with_tag = secrets.token_hex(16)  # by default a tag that anybody can set keeps a cell from being run
+    c.Execute.skip_cells_with_tag = secrets.token_hex(16)  # with the default tag, anybody could keep a cell from being run
     c.ExecutePreprocessor.timeout = 60
     c.ExecutePreprocessor.interrupt_on_timeout = True
-    # Files beside a submission are copied into the kernel's folder, and none of them may be imported in place of a library.
+    # Files beside a submission are copied into the kernel's folder. This keeps them from being imported in place of a library.
     os.environ["PYTHONSAFEPATH"] = "1"
     c.Execute.extra_arguments = ["--HistoryManager.enabled=False", "--InteractiveShellApp.ignore_cwd=True"]
     c.GenerateFeedback.exporter_class = "autograder.plugins.sanitise.FeedbackExporter"

@@ -1,4 +1,4 @@
-"""nbgrader preprocessors that put solutions into a release, and that give plain nbgrader a submission in a trusted form.
+"""Define nbgrader preprocessors that prepare a release, and that give plain nbgrader a submission in a trusted form.
 
 `InjectSolutions`, `StubPredictions`, `SayWhatToInstall` and `LeadOn` are in `GenerateAssignment.preprocessors`, `Rebuild` is the
 first in `Autograde.sanitize_preprocessors`, and `CurrentGrades` is in `GenerateFeedback.preprocessors`. `attn grade` needs none

@@ -2,8 +2,8 @@
 
 `FeedbackExporter` is set as `GenerateFeedback.exporter_class`. It renders with nbgrader's own template, but all HTML from
 Markdown, outputs and comments passes an allow-list, and formulas become MathML. A content security policy forbids scripts,
-frames, forms and every address. `Defuse` follows `Execute` in `Autograde.autograde_preprocessors`, so formgrader shows the same
-submission just as safely.
+frames, forms and loading from any address. `Defuse` follows `Execute` in `Autograde.autograde_preprocessors`, so formgrader
+shows the same submission just as safely.
 """
 
 import copy
@@ -99,7 +99,7 @@ def _cleaner() -> nh3.Cleaner:
 
 
 def _safe_value(tag: str, name: str, value: str) -> str | None:
-    """Return `value` of an allowed attribute, or None if it would load something or link to anything but a page or address."""
+    """Return an allowed attribute's `value`, or None if it would load something or link to anything but a web or mail address."""
     if name == "style":  # no style that contains an address or hides one in escapes
         safe = re.search(r"(?i)url|image|[\\@]", value) is None
     elif name == "src":  # only pictures inside the page: loading an address would reveal who reads the page, and when
@@ -117,7 +117,7 @@ class _CleanExporter(HTMLExporter):
         self.sanitize_html = True  # drops script outputs and widgets, and passes HTML outputs through `clean_html`
 
     def default_filters(self) -> Any:
-        yield from super().default_filters()  # type: ignore[no-untyped-call]  # nor has this
+        yield from super().default_filters()  # type: ignore[no-untyped-call]  # this has no types either
         yield "markdown2html", self.markdown2html
         yield "clean_html", lambda text: clean(text.decode() if isinstance(text, bytes) else str(text))
 
