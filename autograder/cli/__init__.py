@@ -1,4 +1,4 @@
-"""`attn`: one command for learners, authors and instructors. These modules parse and print; other packages do the work."""
+"""Provide `attn`, one command for learners, authors and instructors. This package parses and prints; others do the work."""
 
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ from autograder.sandbox.process import SandboxUnavailable
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `attn` and return the exit status: 0 fine, 1 something to fix, 2 wrong use or an error, 130 stopped by Ctrl-C."""
     spare_grammars()
-    if argv is None:  # started as its own process
+    if argv is None:  # running as the command itself, not called from Python
         gc.set_threshold(50_000, 20, 20)  # Python's default would scan all imported objects again and again
     for stream in (sys.stdout, sys.stderr):  # a redirected stream may not support √ or ✓ (cp1252, ASCII)
         if isinstance(stream, io.TextIOWrapper):
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _explained(error: Exception) -> str | None:
-    """Return what to tell about an error, or None for an unexpected one. Doesn't import SQLAlchemy."""
+    """Return the message for an error that may be expected, or None for any other. Doesn't import SQLAlchemy."""
     if isinstance(error, CourseError | SandboxUnavailable):
         return str(error)
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""`attn` for authors: build, verify, style, book, lite, init, new-lesson."""
+"""Define the commands for authors: build, verify, style, book, lite, init, new-lesson."""
 
 import argparse
 import json
@@ -79,7 +79,7 @@ def _chosen(words: Sequence[str]) -> list[Lesson]:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    if arguments.check:  # lessons that are executed keep all threads, because some time what they do
+    if arguments.check:  # executed lessons keep all threads, because some of them measure times
         one_thread()
     from autograder.authoring import make_release, readme_tables, style
     from autograder.cli.instructor_output import counted, steps_bar
@@ -189,7 +189,7 @@ def _lite(arguments: argparse.Namespace) -> int:
 
 
 def _is_clone() -> bool:
-    """Return whether there is a course here. If not, the installed course is used from now on."""
+    """Return whether there is a course here. If not, make this process use the installed course from now on."""
     try:
         course_root()
     except CourseError:

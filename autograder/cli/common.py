@@ -1,4 +1,4 @@
-"""Helpers that the groups of commands share."""
+"""Share helpers between the groups of commands."""
 
 import argparse
 import os

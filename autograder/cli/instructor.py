@@ -1,4 +1,4 @@
-"""`attn` for instructors: collect, grade, mark, feedback, report, demo, bench."""
+"""Define the commands for instructors: collect, grade, mark, feedback, report, demo, bench."""
 
 import argparse
 import contextlib
@@ -84,7 +84,7 @@ def register(add: Add) -> None:
 
 
 _MIB = 1 << 20
-# option, field of `sandbox.Limits`, unit, the unit's size in the field's unit, help
+# option, field of `Limits`, unit of the option, that unit's size in the field's unit, help
 _LIMITS = (
     ("--budget", "budget_s", "S", 1, "seconds for a submission: cells, exercises and second attempts together"),
     ("--wall", "wall_s", "S", 1, "seconds for all cells of a submission together"),

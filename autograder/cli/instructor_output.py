@@ -49,7 +49,7 @@ def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> N
 
 
 def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None = None) -> None:
-    """Print the class: a row per student, then what a person should look at."""
+    """Print a graded class: a row for each student, then the remarks that a person should look at."""
     columns = ["student", "score", "of", "right", "what went wrong", "remarks", "seconds"]
     if expected is not None:
         columns.insert(3, "deserved")
@@ -84,7 +84,10 @@ def print_class(graded: "ClassReport", *, expected: Mapping[str, float] | None =
 
 
 def change_lines(graded: "ClassReport") -> list[str]:
-    """Return a line for each student whose marks changed since the run before; empty if nobody was graded again."""
+    """Return a heading and a line for each student whose marks changed since the previous run; empty if nobody's did.
+
+    After a dry run without changes, the only line says so.
+    """
     lines = []
     for row in graded.rows:
         own = [change for change in graded.changed if change.student == row.student]
@@ -107,7 +110,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def grading_bench_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return both graders side by side, and the ratios."""
+    """Return lines that compare both graders, with the ratios."""
     lines = [f"{report['students']} submissions of {report['lesson']}:  wall s   CPU s   a minute"]
     for name, label in (("plain", "nbgrader autograde"), ("ours", f"attn grade --workers {report['workers']}")):
         row = report[name]
@@ -122,7 +125,7 @@ def grading_bench_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def growth_lines(rows: Sequence[Mapping[str, float]]) -> list[str]:
-    """Return what `attn grade --feedback` costs, by size of the class."""
+    """Return a table of what `attn grade --feedback` costs by size of the class, as lines."""
     lines = ["submissions  wall s   CPU s  CPU s each  gradebook MB"]
     for row in rows:
         cells = (row["students"], row["wall_s"], row["cpu_s"], row["cpu_s_each"], row["gradebook_bytes"] / 1e6)
@@ -137,7 +140,7 @@ class Steps:
         self._bar, self._task, self._started = bar, task, time.perf_counter()
 
     def done(self, line: str, done: int, total: int) -> None:
-        """Print what is finished, and move the bar to `done` of `total`."""
+        """Print `line` about a finished step, and move the bar to `done` of `total`."""
         if not self._bar.disable:
             self._bar.console.print(line, markup=False, highlight=False)
         self.count(done, total)

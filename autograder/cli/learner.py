@@ -1,4 +1,7 @@
-"""`attn` for learners: doctor, lab, status, check, watch, hint, solution, reset, submit, update, export-answers, capstone."""
+"""Define the commands for learners.
+
+They are doctor, lab, status, check, watch, hint, solution, reset, submit, update, export-answers and capstone.
+"""
 
 import argparse
 import dataclasses
@@ -86,7 +89,7 @@ def _common(parser: argparse.ArgumentParser, *, as_json: bool = True) -> None:
 
 def _completed(action: argparse.Action, words: Callable[..., list[str]]) -> None:
     """Let argcomplete call `words` for the possible values of the argument."""
-    action.completer = words  # type: ignore[attr-defined]  # the place where it looks
+    action.completer = words  # type: ignore[attr-defined]  # argcomplete looks there
 
 
 def _lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
@@ -98,7 +101,7 @@ def _lessons(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _targets(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Return the lessons, or once a lesson is named, its exercises."""
+    """Return the lessons or, once `prefix` names a lesson, its exercises."""
     head, dot, _tail = prefix.partition(".")
     if not dot:
         return _lessons(parsed_args)
@@ -188,7 +191,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _steps(folder: Path, checked: Sequence["Checked"]) -> list[str]:
-    """Return a line for each lesson in `checked`: how far it is, and what is next."""
+    """Return a line for each lesson in `checked`: how much of it is done, and the next step."""
     from autograder.workspace.in_cells.overview import ahead
 
     last = {check.lesson: check.exercise for check in checked}

@@ -33,7 +33,7 @@ def console_for(width: int = 100) -> Console:
 
 
 def print_status(rows: Sequence["LessonRow"], *, every: bool = False) -> None:
-    """Print the progress: a bar overall and for each lesson, and the exercises of the lessons begun (or of `every` lesson)."""
+    """Print the progress: a bar overall and for each lesson, and the exercises of lessons that are begun (or of `every` one)."""
     console = console_for()
     score, points = sum(row.score for row in rows), sum(row.points for row in rows)
     console.print(Text.assemble(_bar(score, points, BAR), f"  {score:g} / {points:g} points by checks in {len(rows)} lessons"))
@@ -59,7 +59,7 @@ def print_status(rows: Sequence["LessonRow"], *, every: bool = False) -> None:
 
 
 def print_lesson(row: "LessonRow", *, later: str | None = None) -> None:
-    """Print one lesson: each exercise with title, points and number of checks, and each question in words.
+    """Print one lesson: each exercise with title, points and number of checks, and each written question.
 
     `later` is the next core notebook, which is suggested once this one is done.
     """
@@ -124,7 +124,7 @@ def print_checked(
         console.print(Text(first, style=f"bold {COLOUR[check.status]}"), soft_wrap=True)
         if check.stopped:
             console.print(Text(f"  Your cell stops with {check.stopped}"), soft_wrap=True)
-        if rest and (check.status != "todo" or len(checked) == 1):  # how to begin isn't repeated each time
+        if rest and (check.status != "todo" or len(checked) == 1):  # advice on how to begin isn't repeated for each exercise
             console.print(Text(f"{rest}\n"), soft_wrap=True)
         elif check.status == "todo" and check.unread:
             console.print(Text(f"  {check.headline}\n"), soft_wrap=True)
@@ -166,7 +166,7 @@ def print_hint(hint: "Hint", *, answers: bool) -> None:
 
 
 def print_solution(name: str, text: str) -> None:
-    """Print the reference's answer to an exercise, or ours to a question in words."""
+    """Print our answer to an exercise or a written question."""
     console = console_for()
     console.print(Text(f"{name} · our answer", style="bold"))
     console.print(Padding.indent(Text(text), 2), soft_wrap=True)
