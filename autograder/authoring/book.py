@@ -1,7 +1,7 @@
-"""Build the executed lessons as a site to read, with Sphinx, offline (`attn book`). The site can also be read offline.
+"""Build a site of the executed lessons with Sphinx (`attn book`). The site can be built and read offline.
 
-If there are only releases, as in a wheel, they show the executed lessons' outputs and no answers. Each lesson's notebook
-becomes one page of MyST text: drawing code, hints and solutions are folded, pictures carry their descriptions, and figures
+If there are only releases, as in a wheel, the pages show the executed lessons' outputs but no answers. Each lesson's notebook
+becomes one page of MyST text. Drawing code, hints and solutions are folded, pictures carry their descriptions, and figures
 with a script move without a kernel. Formulas become MathML, which browsers draw without a script, so nothing is fetched when
 a page is made or read.
 """
@@ -84,7 +84,7 @@ def chapters() -> tuple[Lesson, ...]:
 
 
 def require(command: str, packages: Mapping[str, str], extra: str = "") -> None:
-    """Raise CourseError if one of `packages`, by module, is not installed. `extra` is what brings all of them."""
+    """Raise CourseError if one of `packages`, by module, is missing. `extra` is the argument of `pip install` that brings all."""
     if missing := [package for module, package in packages.items() if importlib.util.find_spec(module) is None]:
         raise CourseError(
             f"{command}: expected the packages that make the site, found no {', '.join(missing)}.\n"
@@ -187,7 +187,7 @@ def setup(app: Any) -> dict[str, Any]:
 
 
 def _lead_along_the_core_path(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
-    """Link a core notebook's page to the previous and next core notebook. Sphinx would go through all workshops."""
+    """Link a core notebook's page to the previous and next core notebook, because Sphinx would lead through all workshops."""
     name = lesson_names.parse(page)
     if name is None or name.workshop:
         return
@@ -215,7 +215,7 @@ def shortened(text: str) -> str:
 
 
 def card_tags(title: str, text: str, page: str, address: str) -> str:
-    """Return the `meta` elements that describe a page. The picture and address need the published `address`."""
+    """Return the `meta` elements that describe a page. Without `address`, where the site is published, there is no picture."""
     where = address.rstrip("/")
     properties = {"og:type": "website", "og:title": title, "og:description": text, "og:site_name": settings().title}
     if where:
@@ -240,7 +240,7 @@ def _put_maths(writer: Any, node: Any, *, display: str) -> None:
 
 
 def _entry(lesson: Lesson, live: Collection[str] = ()) -> str:
-    """Return the start page's entry for the lesson: a link, its minutes, whether it is one of `live`, and its question."""
+    """Return the start page's entry for a lesson: a link, its minutes, whether it is in `live`, and its question."""
     path = lesson.notebook_in(course_root() / "release")
     notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"cells": [], "metadata": {}}
     stated = (_MINUTES.search("".join(cell["source"])) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
@@ -359,7 +359,7 @@ def _cell(
 
 
 def _task(source: str) -> list[str]:
-    """Return what a learner finds in the answer cell of a function or class: signature and docstring."""
+    """Return what a learner finds in the answer cell of a function or class, its signature and docstring, as MyST text."""
     if not re.search(r"^(?:def|class) ", source, re.MULTILINE):
         return []
     return [_code(re.sub(rf"^( *){BEGIN}\n.*?{END}$", r"\1...", source, flags=re.MULTILINE | re.DOTALL))]
@@ -393,7 +393,7 @@ def _shown(data: Any) -> str:
         return ""  # a panel that needs a kernel; the cell before it shows a slider's first frame
     for kind in ("text/html", "image/svg+xml"):
         if kind in data:
-            # may be wider than a phone, so it scrolls and is focusable
+            # the output may be wider than a phone, so it scrolls and is focusable
             return f"{_SCROLLED}{data[kind]}</div>"
     if "image/png" in data:
         known = "" if text.startswith("<") else text  # "<Figure size 640x480 with 1 Axes>" describes nothing
@@ -410,7 +410,7 @@ def _text(printed: str) -> str:
 def _printed(text: str) -> str:
     """Return the CSS classes for printed text.
 
-    Columns must not wrap on a narrow page, unlike sentences and lines that are too long for a desktop page.
+    Columns must not wrap on a narrow page. Sentences may, and so may lines that are too long even for a desktop page.
     """
     columns = _COLUMNS.search(text) and max(map(len, text.splitlines())) <= PAGE_WIDTH
     return "printed aligned" if columns else "printed"

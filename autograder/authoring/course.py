@@ -1,6 +1,6 @@
 """Find the course: its folder, its lessons, and the exercises that each lesson declares.
 
-A learner's machine has releases and packs instead of lessons, so there `learners_course` and `given_here` find what is needed.
+A learner's machine has releases and packs but no lessons, so `learners_course` and `given_here` work without lessons.
 """
 
 import functools
@@ -34,7 +34,7 @@ FILE = "course.toml"
 MANY = 16  # most names listed in a message
 # a lesson's link to a page of the course, which lies beside the lesson's folder
 BESIDE = re.compile(r"\]\(\.\./([\w-]+\.md)")
-INSTALLED = "autograder.courses"  # entry points: a distribution names the package that holds its course, or that lies inside it
+INSTALLED = "autograder.courses"  # entry points that name the package which holds a distribution's course or lies inside it
 # a cell of a lesson's text that is exactly a check, as `roles.exercise_of` reads it
 _CHECK_CELL = re.compile(rf"{CHECK.pattern}(?=\s*^(?:```|~~~))", re.MULTILINE)
 PACKAGE = "course"  # exercises import one another under this name, whatever the course folder is called
@@ -44,7 +44,7 @@ class CourseError(Exception):
     """A course file is wrong. The message says what was expected, where, and what to do."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return only the message for IPython, because our own source would explain nothing to a learner."""
+        """Return the message alone as IPython's traceback, because our own source would explain nothing to a learner."""
         return [str(self)]
 
 
@@ -52,7 +52,8 @@ class CourseError(Exception):
 class Lesson(LessonName):
     """A notebook of the course, whose text is at `path`: the core of a chapter, or one of its workshops.
 
-    `slug` is the file name everywhere, `name` the assignment (`01_soft_lookup`, `03b_two_matrices`), `label` its short name.
+    `name` is the assignment's name (`01_soft_lookup`, `03b_two_matrices`), `label` the short form (`03b`), and `slug` the rest,
+    after which its modules and packs are named.
     """
 
     path: Path
@@ -63,15 +64,15 @@ class Lesson(LessonName):
 
     @property
     def shown_path(self) -> str:
-        """The path of its text as messages name it: see `shown`."""
+        """The path of the lesson's text in the form for messages: see `shown`."""
         return shown(self.path)
 
     def notebook_in(self, folder: Path) -> Path:
-        """Return the path of its notebook below `folder`, such as the course's `source` or `release`."""
+        """Return the path of the lesson's notebook below `folder`, such as the course's `source` or `release`."""
         return folder / self.name / f"{self.name}.ipynb"
 
     def pack_in(self, folder: Path) -> Path:
-        """Return the path of its pack below `folder`."""
+        """Return the path of the lesson's pack below `folder`."""
         return folder / self.name / f"{self.slug}{pack_file.SUFFIX}"
 
     @property
@@ -95,9 +96,9 @@ class Lesson(LessonName):
 
     @property
     def exercises_slug(self) -> str:
-        """The slug of the module that declares its exercises: its own module if it has one, else that of the chapter's core.
+        """The slug of the module that declares the lesson's exercises: its own module if it has one, else the chapter core's.
 
-        Raises CourseError if there is neither.
+        Raises CourseError if the lesson is a workshop without a module, and its chapter has no core.
         """
         own = course_root() / "exercises" / self.slug
         if not self.workshop or own.with_suffix(".py").exists() or own.is_dir():
@@ -112,7 +113,7 @@ class Lesson(LessonName):
 
     @property
     def shares_exercises(self) -> bool:
-        """Whether its module declares exercises for several notebooks, and this one has only those that it checks."""
+        """Whether the module declares exercises for several notebooks, so that this lesson has only those that it checks."""
         if self.exercises_slug != self.slug or self.about.kind:
             return True
         workshops = [other for other in lessons() if other.chapter == self.chapter and other.workshop]
@@ -120,11 +121,11 @@ class Lesson(LessonName):
 
     @property
     def checked(self) -> list[str]:
-        """The exercises named in its check cells, in order."""
+        """The exercises named in the lesson's check cells, in order."""
         return list(dict.fromkeys(_CHECK_CELL.findall(self.path.read_text(encoding="utf-8"))))
 
     def exercises(self) -> tuple[AnyExercise, ...]:
-        """Return the notebook's exercises: all in its own module, or those of the chapter's that its check cells name."""
+        """Return the lesson's exercises: all of its module, or if it shares the module, those that its check cells name."""
         declared = self.declared_exercises()
         if self.shares_exercises:
             known = {exercise.id: exercise for exercise in declared}
@@ -167,8 +168,8 @@ class Lesson(LessonName):
     def pack(self, *, seed: int | None = None, naming: "Naming | None" = None) -> pack_file.Pack:
         """Return the exercises as data, by default the visible pack.
 
-        Only the visible pack, which is made once and explains mistakes, knows everything that can be named (unless `naming`
-        says otherwise). A hidden pack only decides marks. Raises CourseError if a reference fails or returns what cannot be
+        Unless `naming` says otherwise, only the visible pack knows every mistake that can be named, because it is made once and
+        explains mistakes. A hidden pack only decides marks. Raises CourseError if a reference fails or returns what cannot be
         compared, or if the module that course.toml names as `operators` is missing.
         """
         from autograder.packs import make_pack  # a learner's check doesn't need it
@@ -185,7 +186,7 @@ class Lesson(LessonName):
 
 
 def adopt(root: Path) -> None:
-    """Make imports find this course's packages: `course` is its folder, whatever the folder is called."""
+    """Make imports find the packages of the course at `root`. It is imported as `course`, whatever its folder is called."""
     places = {PACKAGE: [str(root)], f"{PACKAGE}.exercises": [str(root / "exercises")]}
     for name, path in places.items():
         if list(getattr(sys.modules.get(name), "__path__", [])) != path:
@@ -209,7 +210,7 @@ def _forget(package: str) -> None:
 
 @functools.cache
 def course_root() -> Path:
-    """Return the course folder: `ATTN_COURSE`, or the nearest one at or above the working folder, or `course` in one of these.
+    """Return the course folder: `ATTN_COURSE`, or the nearest among the working folder, those above, and a `course` in them.
 
     Raises CourseError if there is none.
     """
@@ -227,7 +228,7 @@ def _around(place: Path) -> list[Path]:
 
 
 def installed_courses() -> tuple[Path, ...]:
-    """Return the course folders of installed distributions: inside a wheel's package, or around an editable clone's.
+    """Return the course folders of installed distributions, inside a wheel's package or around that of an editable clone.
 
     A wheel holds what a learner gets (the releases and the pages that they link to), but no lesson texts and no answers.
     """
@@ -238,7 +239,7 @@ def installed_courses() -> tuple[Path, ...]:
 
 
 def learners_course() -> Path:
-    """Return the folder with the released lessons: of the course here, or else of the installed one.
+    """Return the folder of the course whose releases a learner uses: the course here, or else the installed one.
 
     Raises CourseError if there is none, or if several are installed.
     """
@@ -272,7 +273,7 @@ def _settings(path: Path, _modified: int) -> "Settings":
 
 
 def shown(path: Path) -> str:
-    """Return `path` as messages name it: from the folder that the course is in."""
+    """Return `path` in the form for messages: relative to the folder that contains the course."""
     home = course_root().parent
     return (path.relative_to(home) if path.is_relative_to(home) else path).as_posix()
 
@@ -283,7 +284,7 @@ def references_folder() -> Path:
 
 
 def given_folders() -> tuple[Path, ...]:
-    """Return the folders of given packages, which released cells and the sandbox may import. Raises CourseError without one."""
+    """Return the folders of given packages, which lessons and the sandbox may import. Raises CourseError if one is missing."""
     folders = tuple(course_root() / name for name in settings().given)
     if missing := next((folder for folder in folders if not folder.is_dir()), None):
         raise CourseError(
@@ -293,12 +294,12 @@ def given_folders() -> tuple[Path, ...]:
 
 
 def search_path(*folders: Path) -> str:
-    """Return a PYTHONPATH for a kernel that must search `folders` before everything this process searches."""
+    """Return a PYTHONPATH for a kernel: `folders`, followed by this process's PYTHONPATH."""
     return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def given_here() -> tuple[Path, ...]:
-    """Return `given_folders`, or nothing if there is no course here, as with an installed package."""
+    """Return `given_folders`; empty if there is no course here, as with an installed package."""
     try:
         return given_folders()
     except CourseError:
@@ -337,7 +338,7 @@ def core_of(chapter: int) -> Lesson | None:
 
 
 def shared_out(chapter: Sequence[Lesson]) -> list[str]:
-    """Return what is wrong with how a chapter's notebooks share its exercises: checked by none of them, or by two."""
+    """Return a message for each shared exercise of a chapter that none of its notebooks checks, or that several check."""
     problems = []
     for slug in dict.fromkeys(lesson.exercises_slug for lesson in chapter if lesson.shares_exercises):
         sharing = [lesson for lesson in chapter if lesson.exercises_slug == slug and lesson.shares_exercises]
@@ -355,13 +356,13 @@ def shared_out(chapter: Sequence[Lesson]) -> list[str]:
 
 
 def linked_pages(home: Path, lessons: Iterable[Path]) -> list[Path]:
-    """Return the pages of the course in `home`, such as an appendix, that these files of lessons link to."""
+    """Return the pages of the course in `home`, such as an appendix, to which the files in `lessons` link."""
     names = {name for path in lessons for name in BESIDE.findall(path.read_text(encoding="utf-8"))}
     return [home / name for name in sorted(names) if (home / name).is_file()]
 
 
 def find_lesson(word: str) -> Lesson:
-    """Return the lesson with this label ("03b"), slug or full name. Raises CourseError that suggests the nearest."""
+    """Return the lesson with this label ("03b"), slug or full name. Raises a CourseError that suggests the nearest name."""
     every = lessons()
     if lesson := next((lesson for lesson in every if lesson.is_called(word)), None):
         return lesson
@@ -382,7 +383,7 @@ def find_lessons(word: str) -> tuple[Lesson, ...]:
 
 
 def did_you_mean(word: str, options: Sequence[str]) -> str:
-    """Return ` Did you mean 'x'?`, or a short list of the options."""
+    """Return ` Did you mean 'x'?` with the option nearest to `word`, or a short list of the options if none is near."""
     near = get_close_matches(word, options, n=1)
     if near:
         return f" Did you mean {near[0]!r}?"

@@ -1,4 +1,4 @@
-"""Hash what a notebook and a pack are made from, so `attn build` remakes only what has changed.
+"""Hash what a notebook and a pack are made from, so that `attn build` remakes only what has changed.
 
 In: a lesson. Out: a hash of everything that its executed notebook depends on, and a hash of everything that its pack depends
 on. The lesson's text, and the code's comments, docstrings and blank lines, affect only the first.
@@ -24,7 +24,7 @@ MAKES_PACKS = ("packs", "mutants", "judging")
 def source_digest(lesson: Lesson) -> str:
     """Hash everything that an executed lesson depends on: its text, exercises, answers and given packages.
 
-    The front matter produces no cell, so it is compared separately.
+    The front matter is left out, because it produces no cell and is compared separately.
     """
     below = front_matter.text_below(lesson.path).encode()
     files = [(path, below if path == lesson.path else path.read_bytes()) for path in files_of(lesson)]
@@ -33,7 +33,7 @@ def source_digest(lesson: Lesson) -> str:
 
 def pack_digest(lesson: Lesson) -> str:
     """Hash everything that a lesson's pack depends on: its title, exercises, their imports, and the engine that makes packs."""
-    chosen = lesson.checked if lesson.shares_exercises else []  # if several notebooks share the exercises
+    chosen = lesson.checked if lesson.shares_exercises else []  # matters only if several notebooks share the exercises
     root, stated = course_root().parent, f"{engine_digest()}\0{lesson.title}\0{chosen}\0{settings().mend}"
     files = [(path.relative_to(root).as_posix(), content_of(path)) for path in pack_files_of(lesson)]
     return _hash([stated.encode(), *(b"\0" + name.encode() + b"\0" + content for name, content in files)])
@@ -57,7 +57,7 @@ def engine_files() -> list[Path]:
 
 
 def content_of(path: Path) -> bytes:
-    """Return the part of a file that affects results: `bare_code` of Python, and other files whole."""
+    """Return the part of a file that affects results: the `bare_code` of a Python file, or all of any other file."""
     if path.suffix != ".py":
         return path.read_bytes()
     return bare_code(path.read_text(encoding="utf-8")).encode()

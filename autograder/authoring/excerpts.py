@@ -34,7 +34,7 @@ def _write(app: Any, error: Exception | None) -> None:
 
 
 def sections(doctree: Any) -> Iterator[tuple[str, str, str]]:
-    """Yield anchor, heading and prose of each section of a page, without code and folded parts such as solutions."""
+    """Yield the anchor, heading and prose of each section of a page, without code and folded parts such as solutions."""
     from docutils import nodes
 
     for section in doctree.findall(nodes.section):
@@ -58,5 +58,5 @@ def _words(paragraph: Any) -> str:
     for leaf in paragraph.findall(nodes.Text):
         text = leaf.astext()
         markup, formula = (isinstance(leaf.parent, kind) for kind in (nodes.raw, nodes.math))
-        texts.append(" " if markup else spell(f"${text}$") if formula else text)  # for example a line break
+        texts.append(" " if markup else spell(f"${text}$") if formula else text)  # markup such as a line break becomes a space
     return " ".join("".join(texts).split())

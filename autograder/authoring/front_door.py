@@ -1,6 +1,7 @@
 """Define a course's landing page, which `front_door.py` in the course folder describes.
 
-The page has one exercise that runs right there. It is declared like any other, and its pack is made when the site is built.
+The page has one exercise that runs in the page itself. It is declared like any other exercise, and its pack is made when the
+site is built.
 """
 
 import importlib
@@ -41,7 +42,10 @@ class FrontDoor:
         return str(self.figure()._repr_mimebundle_()["text/html"])
 
     def write_lesson(self, folder: Path) -> None:
-        """Write the exercise into `folder` as a released lesson: a notebook of two cells, and its pack. Raises CourseError."""
+        """Write the exercise into `folder` as a released lesson: a notebook of two cells, and its pack.
+
+        Raises CourseError if no pack can be made of the exercise.
+        """
         name = self.exercise.id
         solution = {"grade_id": name, "solution": True, "grade": False, "locked": False, "schema_version": 3}
         setup = nbformat.v4.new_code_cell(self.setup, id="setup")
@@ -59,7 +63,7 @@ class FrontDoor:
 def find() -> FrontDoor | None:
     """Return the course's landing page, or None if it declares none, as in a wheel, which holds no answers.
 
-    Raises CourseError if the `FRONT_DOOR` in `front_door.py` is none.
+    Raises CourseError if the `FRONT_DOOR` in `front_door.py` is not a FrontDoor.
     """
     root = course_root()
     if not (root / f"{MODULE}.py").is_file():

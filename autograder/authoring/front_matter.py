@@ -20,7 +20,7 @@ Label = Annotated[str, Meta(pattern=r"^\d\d[a-z]?$")]
 
 
 class FrontMatter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A lesson's own statements; each is empty if the lesson doesn't make it."""
+    """What a lesson states about itself. What it doesn't state is empty."""
 
     kind: Literal["core", "workshop"] | None = None
     question: str = ""
@@ -47,7 +47,7 @@ def read(path: Path) -> FrontMatter:
 
 
 def text_below(path: Path) -> str:
-    """Return the text of the lesson at `path` without its front matter. Raises CourseError."""
+    """Return the text of the lesson at `path` without its front matter. Raises CourseError if that has no end."""
     return "\n".join(_split(path)[1])
 
 

@@ -1,4 +1,4 @@
-"""Convert and check the links between notebooks, and the notebooks that each one needs.
+"""Convert and check the links between notebooks, and check the notebooks that each one needs.
 
 A lesson's text links to another one as `[masking](04_masking.md)`, which an editor can follow. Each notebook has its own
 folder, so the build writes `../04_masking/04_masking.ipynb` instead, and `attn book` links to the page.
@@ -39,7 +39,7 @@ def broken_links(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
 
 
 def wrong_needs(lesson: Lesson, every: Sequence[Lesson]) -> list[str]:
-    """Return what is wrong with a lesson's `needs`: a notebook that doesn't exist, or one that needs this lesson first."""
+    """Return a message for each label in a lesson's `needs` that doesn't exist, or whose notebook needs this lesson first."""
     known = {other.label: other for other in every}
     where = f"{lesson.shown_path}: needs"
     problems = [

@@ -1,7 +1,7 @@
 """Build source notebooks from lessons and releases from source notebooks (`attn build`); `--check` reports differences.
 
-The text is the truth: a lesson is edited only in `course/lessons/*.md`. Everything below `course/source` and
-`course/release` is generated here and can be made again.
+A lesson is edited only in `course/lessons/*.md`. Everything below `course/source` and `course/release` is generated here and
+can be made again.
 """
 
 import filecmp
@@ -31,15 +31,15 @@ from autograder.packs import pack_file
 # Characters per line of code. In a window of 1024 pixels, a page of `attn book` holds 91 and a cell of JupyterLab 106 (74
 # beside its file browser, too few for this course's code).
 LINE_LIMIT = 88
-CELL_S = 1800  # elapsed seconds, for a cell that hangs; training takes ten times as long on a busy machine
+CELL_S = 1800  # elapsed seconds before a cell counts as hanging; training takes ten times as long on a busy machine
 
 
 def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
     """Make packs, source notebooks and releases of `lessons`, yielding a line before and after each step.
 
     `again` also executes unchanged lessons. Each lesson is made in a separate folder and replaces the old files at the end,
-    so an interrupted build leaves every lesson either old or new. Raises CourseError for what the lesson's author has to
-    correct.
+    so an interrupted build leaves every lesson either old or new. Raises CourseError if the lesson's author has to correct
+    something.
     """
     root = course_root()
     for lesson in lessons:
@@ -79,14 +79,14 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
 
 
 def write_packs(lessons: Sequence[Lesson], folder: Path) -> Iterator[str]:
-    """Make the packs of `lessons` in `folder`, and nothing else, yielding a line for each."""
+    """Make the packs of `lessons` in `folder`, and nothing else, yielding the path of each."""
     with PackMakers(lessons, folder) as makers:
         for lesson in lessons:
             yield str(makers.wait(lesson))
 
 
 def _has_pack(lesson: Lesson, root: Path, made_from: str) -> bool:
-    """Return whether the lesson's pack is what its exercises and the engine would make now."""
+    """Return whether the lesson's pack is the one that its exercises and the engine would make now."""
     path, entry = lesson.pack_in(root / "source"), pack_digests.read(root).get(lesson.name)
     return path.exists() and not pack_digests.problems_of(pack_file.load(path), entry, made_from)
 
@@ -98,7 +98,7 @@ def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[str]:
     if again or stated.get("built_from") != wanted["built_from"]:
         yield f"{lesson.name}: executing its cells"
         _execute(notebook, path.parent)
-    elif stated != wanted or _plain(path) != _plain_cells(notebook):  # the engine adds something different to the text
+    elif stated != wanted or _plain(path) != _plain_cells(notebook):  # the text that the engine adds has changed
         yield f"{lesson.name}: renewing its text"
         _keep_outputs(notebook, nbformat.read(path, as_version=4))
     else:
@@ -123,7 +123,7 @@ def _changed_files(lesson: Lesson, aside: Path, root: Path) -> dict[Path, Path |
 
 
 def replace_all(changes: Mapping[Path, Path | None], saved: Path) -> None:
-    """Put each file in its place, or none of them: if anything is raised midway, the old files are restored from `saved`."""
+    """Put each file in its place, or none of them: after an exception, the old files are restored from the folder `saved`."""
     shutil.rmtree(saved, ignore_errors=True)
     saved.mkdir(parents=True)
     olds = {target: saved / str(number) for number, target in enumerate(changes) if target.exists()}
@@ -146,15 +146,15 @@ def replace_all(changes: Mapping[Path, Path | None], saved: Path) -> None:
 
 
 def _pages_beside(root: Path) -> list[Path]:
-    """Return the copies of the course's pages that lessons link to, such as an appendix, at the paths their links use."""
+    """Return the paths below `source` and `release` for copies of the pages that lessons link to, such as an appendix."""
     pages = course.linked_pages(root, (root / "lessons").glob("*.md"))
     return [root / kind / page.name for kind in ("source", "release") for page in pages]
 
 
 def check(lessons: Sequence[Lesson], *, search: bool = False) -> list[str]:
-    """Return how the generated files differ from their sources; each line names the file to edit.
+    """Return how the generated files differ from their sources. Each line says what to edit or run.
 
-    `search` also makes each pack again and compares all of it, which takes as long as building it.
+    `search` also makes each pack again and compares all of it, which takes as long as building the pack.
     """
     root, every, problems = course_root(), course.lessons(), list[str]()
     chapters = by_chapter(every)
@@ -218,7 +218,7 @@ def _search_again(lesson: Lesson, pack: pack_file.Pack) -> list[str]:
 
 
 def unstated(lesson: Lesson) -> list[str]:
-    """Return a line for each exercise without minutes and difficulty, if the course enforces them: `--check` would fail later."""
+    """Return a line for each exercise without minutes or difficulty, if the course enforces the style: `--check` would fail."""
     if not course.settings().style.enforced:
         return []
     where = course.shown(course_root() / "exercises" / lesson.exercises_slug)
@@ -254,9 +254,9 @@ def _made_from(path: Path) -> dict[str, Any]:
 
 
 def _provenance(lesson: Lesson) -> dict[str, Any]:
-    """Return what the metadata says a notebook was made from.
+    """Return the metadata that says what a notebook was made from.
 
-    Of a lesson that states its `kind`, it also tells a learner's machine what only the text says.
+    If the lesson states its `kind`, the metadata also says what a learner's machine, which lacks the text, must know.
     """
     about, made_from = lesson.about, {"built_from": source_digest(lesson)}
     if about.kind is None:

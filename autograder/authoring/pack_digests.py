@@ -42,14 +42,14 @@ def entry_of(pack: Pack, made_from: str) -> Entry:
 
 
 def shrunken(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """Return a line for each exercise with fewer programs now. Removed exercises don't count."""
+    """Return a line for each exercise that recognises fewer programs now. Removed exercises don't count."""
     return [
         f"`{name}`: {now[name]} near programs, {count} before" for name, count in before.items() if now.get(name, count) < count
     ]
 
 
 def problems_of(pack: Pack, entry: Entry | None, made_from: str) -> list[str]:
-    """Return how a pack differs from its entry, and whether its sources have changed since."""
+    """Return messages on how a pack differs from its entry, and on whether its sources have changed since."""
     if entry is None:
         return [f"no entry in course/{FILE} says what it was made from"]
     problems = [

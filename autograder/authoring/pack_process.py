@@ -1,8 +1,8 @@
 """Make a lesson's visible pack in a separate process, so that only the lesson and the engine decide its bytes.
 
 In: a lesson. Out: its `.probes.npz`. The process computes in one thread, with a fixed order of sets, and has run nothing
-before. The number of threads decides the last digits of a sum, and a library that another lesson loaded can change what is
-observed.
+before, because the number of threads affects the last digits of a sum, and a library that another lesson loaded can change
+what is observed.
 
     python -m autograder.authoring.pack_process LESSON FILE
 """
@@ -23,7 +23,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class PackMakers(AbstractContextManager["PackMakers"]):
-    """Makes the packs of `lessons` in `folder`, several at a time; `wait` returns one. Leaving the block stops the rest."""
+    """Makes the packs of `lessons` in `folder`, several at a time. A context manager: leaving the block stops unfinished work."""
 
     def __init__(self, lessons: Sequence[Lesson], folder: Path):
         self._running: list[subprocess.Popen[str]] = []

@@ -1,4 +1,4 @@
-"""Combine what a course sets about marks: the points of exercises, and the share of them that a wrong answer keeps.
+"""Combine a course's settings for marks: the points of exercises, and the share of them that a wrong answer keeps.
 
 Authors state both beside the exercise (`points`, `outputs`, `keeps` of a misconception). A teacher overrides them in
 course.toml, in the tables `[points]` and `[keeps]`, under these names:

@@ -1,7 +1,7 @@
 """Measure how a lesson's prose reads: the length of its sentences, and its colons and brackets.
 
-Code, formulas, tables, headings, HTML and the list of sources are left out. A range tells habits apart and does not judge
-sense. The targets are what well-edited texts on the same subject measure.
+Code, formulas, tables, headings, HTML and the list of sources are left out. The targets are what well-edited texts on the
+same subject measure. They detect habits of style and cannot tell whether a text makes sense.
 """
 
 import operator
@@ -25,7 +25,7 @@ _WORD = re.compile(r"[A-Za-z0-9][\w'’-]*")
 _COLON = re.compile(r":(?=\s|$)")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|et al|cf|vs|Eq|Fig|Sec|sec|eq|ch|No)\.")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"”’]*\s+(?=[A-Z(\"“0-9X])")
-_CLEAN = (  # a formula or a piece of code reads as one word
+_CLEAN = (  # a formula or a piece of code counts as one word
     (re.compile(r"!?\[([^\]]*)\]\([^)]*\)"), r"\1"),
     (re.compile(r"\$[^$]*\$|\\\(.*?\\\)|`[^`]*`"), "X"),
     (re.compile(r"<[^>]*>|\{[^}]*\}|[*_]{1,3}"), ""),
@@ -34,7 +34,7 @@ _CLEAN = (  # a formula or a piece of code reads as one word
 
 @dataclass(frozen=True)
 class Measures:
-    """Counts in a text."""
+    """Counts of words, sentences, colons and brackets in a text."""
 
     words: int = 0
     sentences: int = 0

@@ -1,4 +1,4 @@
-"""Generate the tables in the README and three documents of the course from their sources, so they cannot drift."""
+"""Generate the tables and references in the README and other documents from their sources, so they cannot drift."""
 
 import functools
 import json
@@ -16,7 +16,7 @@ _GRADER = "docs/grader.md"  # the page about the grader, which quotes the score 
 
 
 def lesson_table(lessons: Sequence[Lesson]) -> str:
-    """Return a Markdown table with a row per chapter: its core notebook with minutes, and its workshops; then the sums."""
+    """Return a Markdown table with a row for each chapter (core notebook, minutes, workshops) and a last row with the sums."""
     lines = ["| core path | minutes | workshops |", "|---|---|---|"]
     for number, notebooks in by_chapter(lessons).items():
         core = [lesson for lesson in notebooks if not lesson.workshop]
@@ -79,7 +79,7 @@ def term_table(lessons: Sequence[Lesson]) -> str:
 
 
 def _remarks(lesson: Lesson) -> str:
-    """Return the remark after a lesson's name in a table: that it is a workshop, and what it needs; often empty."""
+    """Return the remark after a lesson's name in a table: whether it is a workshop, and what it needs; often empty."""
     needs = f"needs {', '.join(lesson.about.needs)}" if lesson.about.needs else ""
     remarks = ", ".join(filter(None, ["workshop" if lesson.workshop else "", needs]))
     return f" ({remarks})" if remarks else ""
@@ -93,7 +93,7 @@ def hand_points(lesson: Lesson) -> float:
 
 
 def objectives(lesson: Lesson) -> list[str]:
-    """Return the question that the lesson answers, or the items after "**You will learn**". Raises CourseError without both."""
+    """Return the lesson's question, or the items after "**You will learn**". Raises CourseError if there is neither."""
     if lesson.about.question:
         return [lesson.about.question.replace("|", "\\|")]
     text = lesson.path.read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def score_line(verdicts: Sequence[Verdict]) -> str:
 
 
 def filled(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
-    """Return `text` with each generated part renewed between its markers. Raises CourseError if a marker is missing."""
+    """Return `text` with each of `parts` generated again between its markers. Raises CourseError if a marker is missing."""
     for name, make in parts.items():
         pattern = re.compile(rf"(<!-- {name}: [^>]*-->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not pattern.search(text):
@@ -141,7 +141,8 @@ def filled(text: str, parts: Mapping[str, Callable[[], str]]) -> str:
 def refresh(lessons: Sequence[Lesson], *, write: bool) -> list[Path]:
     """Return the documents whose generated parts are out of date; `write` updates them.
 
-    Measuring the mutation score takes minutes, so it is renewed only with `write`; `has_score` compares it elsewhere.
+    Measuring the mutation score takes minutes, so the score is renewed only with `write`. `attn verify`, which measures it
+    anyway, calls `has_score` to compare it.
     """
     root = course_root()
     front: dict[str, Callable[[], str]] = {"lessons": lambda: lesson_table(lessons)}

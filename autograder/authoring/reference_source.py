@@ -1,4 +1,4 @@
-"""Find what a lesson takes from elsewhere: the sources of references for a release, and the files that it depends on."""
+"""Find what a lesson takes from other files: the sources of its references, and the files that it depends on."""
 
 import ast
 import re
@@ -17,16 +17,17 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 def solution_source(module: str, name: str) -> str:
     """Return the source of `name` in `module` of the references package, with its body between nbgrader's solution markers.
 
-    Signature and docstring stay outside the markers: they are the task. A class keeps its own signature and docstring,
-    and each of its methods is treated like a function. Read as text: nothing is imported or run. What `module` imports
-    by this name from another module of the package is read there. Raises CourseError where there is no such definition.
+    Signature and docstring stay outside the markers, because they are the task. A class keeps its own signature and docstring,
+    and each of its methods is treated like a function. The module is read as text, and nothing is imported or run. If it
+    imports `name` from another module of the package, the source is taken from there. Raises CourseError if there is no such
+    definition.
     """
     path, node = definition(module, name)
     return _marked(node, path.read_text(encoding="utf-8").splitlines())
 
 
 def definition(module: str, name: str) -> tuple[Path, ast.FunctionDef | ast.ClassDef]:
-    """Return what `module` of the references calls `name`, and the file that defines it: its own, or one it imports from.
+    """Return the file that defines `name`, and the definition. The file is `module` of the references, or one that it imports.
 
     Raises CourseError if there is none.
     """
@@ -48,7 +49,7 @@ def definition(module: str, name: str) -> tuple[Path, ast.FunctionDef | ast.Clas
 
 
 def injected(cell: Any) -> str:
-    """Return the cell's source. If an answer cell imports references, returns their sources instead."""
+    """Return the cell's source or, if it is an answer cell that imports references, the sources of these."""
     match = _IMPORT.match(cell.source.strip()) if cell.cell_type == "code" and is_answer(cell) else None
     if match is None or match[1] != settings().references:
         return str(cell.source)
@@ -81,7 +82,7 @@ def files_of(lesson: Lesson) -> list[Path]:
 def pack_files_of(lesson: Lesson) -> list[Path]:
     """Return the files that a lesson's pack depends on: its exercises and their imports from the course, direct or indirect.
 
-    The course's operators belong to them. A function that `behaviour="package.module:function"` names counts as imported.
+    The files include the course's operators. A function named by `behaviour="package.module:function"` counts as imported.
     """
     packages = {**_packages(), PACKAGE: course_root()}
     operators = settings().operators
@@ -132,8 +133,8 @@ def modules_of(name: str, packages: dict[str, Path]) -> Iterator[tuple[Path, str
 def imported_names(source: str, package: str = "", *, lazy: str = "") -> list[str]:
     """Return the dotted names that `source` (a cell, or a module in `package`) imports; empty if it is not plain Python.
 
-    With `lazy`, returns only that name, as a package's own `__getattr__` would import it: its import for type checkers says
-    from where.
+    With `lazy`, returns only where that name comes from, for a package whose `__getattr__` imports it on demand. The package's
+    imports for type checkers say so.
     """
     try:
         tree = ast.parse(source)

@@ -1,4 +1,4 @@
-"""Write a small course (`attn init`) or a lesson's four files (`attn new-lesson`). Both build before the first edit."""
+"""Write a small course (`attn init`) or a lesson's four files (`attn new-lesson`). Both can be built before any edit."""
 
 import re
 from collections.abc import Mapping
@@ -110,7 +110,7 @@ configure(c, course_id="$identity")
 
 
 def init(folder: Path, title: str) -> list[Path]:
-    """Write a course of one lesson below `folder`, which may exist, and return the files. Raises CourseError if one is there."""
+    """Write a course of one lesson below `folder`, and return its files. Raises CourseError if there is a course already."""
     root = folder / PACKAGE
     if root.exists():
         raise CourseError(f"expected no folder {root}, but it is there. Name another folder.")

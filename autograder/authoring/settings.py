@@ -24,7 +24,7 @@ class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Every setting. `attn init` writes the descriptions beside them."""
+    """All settings. `attn init` writes each with its description."""
 
     title: Annotated[Text, Meta(description="the course's title: on the site of `attn book`, on pages")]
     references: Annotated[

@@ -40,7 +40,7 @@ def pictures(folder: Path) -> list[Path]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Sort the pages as the site lists them: what learners ask for first, what only teachers do last.
+    """Return the pages in the order in which the site lists them: those for learners first, those for teachers last.
 
     >>> in_order(["grader", "teaching", "learning", "teaching-term"])
     ['learning', 'grader', 'teaching', 'teaching-term']

@@ -35,7 +35,7 @@ class Miss:
 
 
 def misses(lesson: Lesson) -> Iterator[Miss]:
-    """Yield the rules that the lesson breaks; none for a lesson of the first edition, which states no kind."""
+    """Yield the rules that the lesson breaks; none if its front matter states no `kind`."""
     about = lesson.about
     if about.kind is None:
         return
@@ -72,7 +72,7 @@ def _claims(text: str, exercises: Sequence[AnyExercise]) -> Iterator[Miss]:
 
 
 def _decision(section: str, predictions: set[str]) -> int | None:
-    """Return the offset at which the learner decides, or None if nothing asks for a decision."""
+    """Return the offset in `section` at which the learner decides, or None if nothing asks for a decision."""
     places = [match.end() for match in _CHECK.finditer(section) if match[1] in predictions]
     folded = section.find("<details")
     return min([*places, *([folded] if folded >= 0 else [])], default=None)

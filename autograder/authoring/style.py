@@ -6,7 +6,7 @@ The rules, and what satisfies them:
   has its text in the brackets. course.toml sets which calls draw: `[style] drawing = ["Drawing", "figure", …]`.
 - *exercise*: an answer cell follows a heading `### Exercise NN.k: Title`, numbered through the lesson, and its declaration
   states `minutes` and `difficulty`. Each heading has one exercise. Predictions may be anywhere.
-- *sentence*: at most 40 words, a formula counting as one.
+- *sentence*: at most 40 words, where a formula counts as one.
 - *claim*: a block quotation (`> …`) of twelve words or more, and a quotation of eight in “…” or "…", has a link in its
   paragraph.
 - *symbol*: a letter in a formula is in the glossary, or in `<!-- local symbols: z, u -->` if only this lesson uses it.
@@ -30,7 +30,7 @@ from autograder.judging.exercise import Prediction
 
 MAX_WORDS = 40
 QUOTED_WORDS, BLOCK_WORDS = 8, 12
-MIN_ALT = 15  # characters: a name is not a description
+MIN_ALT = 15  # characters, because a name is not a description
 _FORMULA = re.compile(r"\$\$.*?\$\$|(?<![\\$\d])\$(?!\s)[^$]+?(?<!\s)\$", re.DOTALL)
 _LINK = re.compile(r"\]\(https?://|<https?://|\]\(#|\]\(\.?\.?/?[\w/]+\.(?:md|ipynb)")
 _WORDS_THAT_ARE_NOT_SYMBOLS = re.compile(
@@ -41,7 +41,7 @@ _INDICES = frozenset("ijktlrnmNTed")  # indices over rows, heads and steps; e an
 
 @dataclass
 class Part:
-    """A piece of a lesson's text: "text" or "code", its first line, and the answer it holds, if any."""
+    """A cell of a lesson's text: its `kind` ("text" or "code"), its first line, and the name of the answer in it, if any."""
 
     kind: str
     line: int
@@ -167,7 +167,7 @@ def _claims(part: Part) -> Iterator[Miss]:
 
 
 def _first(part: Part, token: Token) -> int:
-    """Return the line of the lesson where a block of a part begins."""
+    """Return the line of the lesson on which a block of `part` begins."""
     return part.line + (token.map or [0])[0]
 
 

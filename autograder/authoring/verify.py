@@ -1,4 +1,4 @@
-"""Examine the grader: it must pass what is right, catch what is wrong, and call each mistake by its name.
+"""Examine the grader: it must pass right answers, catch wrong ones, and call each mistake by its name.
 
 For every exercise, the reference gets full marks, the blank gets zero, every misconception is caught **under its own name**,
 and every accepted variant gets full marks. The mutation score is the share of misconceptions caught this way.
@@ -121,7 +121,7 @@ def _always_raised(record: ExerciseRecord, mistake: Misconception) -> str | None
 
 
 def _sure(record: ExerciseRecord, diagnosis: Diagnosis) -> bool:
-    """Return whether a name is as certain as it can be. What only exceptions show is never certain."""
+    """Return whether a name is as certain as it can be. A mistake that only exceptions show is never certain."""
     name = diagnosis.known[0].id
     stored = [case.mistakes[name] for case in record.cases if name in case.mistakes]
     return diagnosis.certain or all(observation.failure is not None for observation in stored)
@@ -143,7 +143,7 @@ def _margin(record: ExerciseRecord, case: CaseRecord, mistake: str) -> float:
     if observed.failure is not None or observed.value is None or want_value is None or observed.mutated:
         return float("inf")
     if _exact(want_value) != _exact(observed.value):
-        return float("inf")  # a different count, flag or word beside the arrays
+        return float("inf")  # a count, flag or word beside the arrays differs
     grads = [(want, got) for name, want in want_grads.items() if (got := observed.grads.get(name)) is not None]
     if len(grads) < len(want_grads) or len(want_value.arrays) != len(observed.value.arrays):
         return float("inf")

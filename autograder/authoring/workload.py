@@ -22,7 +22,7 @@ _ANY_HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 
 
 def announce(notebook: Any, exercises: Mapping[str, AnyExercise]) -> None:
-    """Write the lesson's duration under the title and each exercise's points and effort under its heading. In place."""
+    """Write the lesson's duration under its title, and points and effort under each exercise's heading, in place."""
     spent = sittings(notebook, exercises)
     at: tuple[Any, int] | None = None
     asked: list[Any] = []
