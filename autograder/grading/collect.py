@@ -64,8 +64,8 @@ class Hit:
     student: str
     order: tuple[datetime, int, int]
     late: bool
-    written: str = ""  # the original text that identifies the student: the platform's id, else the folder's name
-    named: bool = True  # whether its name contains the assignment's
+    written: str = ""  # the text that identifies the student in the download: the platform's id, else the folder's name
+    named: bool = True  # whether its name contains the assignment's name
     other: str = ""  # why its name suggests another lesson's notebook, if it does
     person: tuple[str, str] = ("", "")  # the full name and the platform's id, as far as the platform gives them
 
@@ -270,7 +270,7 @@ def _last(hits: Sequence[Hit]) -> datetime:
 def _several_people(hits: list[Hit]) -> str | None:
     """Return why `hits`, which would share a folder, belong to several students, or None if they belong to one.
 
-    Otherwise one student's module could be graded as another's.
+    If such files were taken, one student's module could be graded as another's.
     """
     if len(names := sorted({hit.student for hit in hits})) > 1:
         return f"{' and '.join(names)} differ in capitals alone, which is one folder on some systems"

@@ -171,7 +171,7 @@ class Gradebook:
         self.grades.settle(self._assignment.name, student)
 
     def set_points(self, points: Mapping[str, float]) -> None:
-        """Set the points of the graded cells with these grade_ids, without committing."""
+        """Set the points of graded cells, given by grade_id, without committing."""
         for cell in self._notebook.grade_cells:
             if cell.name in points and cell.max_score != points[cell.name]:
                 cell.max_score = points[cell.name]

@@ -75,9 +75,9 @@ def handed_in(path: Path) -> tuple[datetime | None, str]:
 def utc(text: str) -> datetime:
     """Return the time in `text`, which a student may have written, in UTC. Raises ValueError if it is not a time.
 
-    nbgrader uses dateutil, which takes the third word for the name of a time zone and accepts any file's path as one. It
-    would open whatever the grader can read and fail in whatever way reading it fails. So a zone must be a plain name here,
-    and every failure becomes a ValueError.
+    nbgrader uses dateutil, which takes the third word for the name of a time zone and accepts any file's path as a zone. It
+    would open any file that the grader can read, and raise whatever reading the file raises. So a zone must be a plain name
+    here, and every failure becomes a ValueError.
     """
     from nbgrader.utils import parse_utc
 

@@ -103,7 +103,7 @@ def _right_part(path: str, result: Result) -> float:
 
 
 def _slip_share(result: Result, shares: Shares) -> tuple[float, Fact]:
-    """Return the largest share for a slip without which the answer would be right, reduced by the edge cases that still fail."""
+    """Return the largest share for a slip without which the answer would be right, less what failing edge cases cost."""
     kept = [(shares[slip] * _part_without(undo, result), reason) for slip, (undo, reason) in _SLIPS.items() if shares.get(slip)]
     return max(kept, default=(0.0, fact("credit.named")), key=itemgetter(0))
 

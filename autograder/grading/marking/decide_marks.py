@@ -51,7 +51,7 @@ class Verdict:
         return self.common is not None and self.common.passed
 
     def report(self, *, explain: bool = True) -> Report:
-        """Return the report. Without `explain` it leaves out the mistake, which takes longest to find."""
+        """Return the report. Without `explain`, the report names no mistake, because finding it takes longest."""
         if isinstance(self.result, PredictionResult):
             return make_report(self.result)
         report = self._report(self.result, explain=explain)

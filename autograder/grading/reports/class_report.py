@@ -1,6 +1,6 @@
 """Compile the instructor's report on a graded class, as plain data for `attn report`. `class_report_page` renders it.
 
-The report covers who handed in nothing, who needs a person and why, which misconceptions the class holds and who holds them
+The report covers who handed in nothing, who needs attention and why, which misconceptions the class holds and who holds them
 (here and in earlier lessons), how each exercise and section went, who was late, and what waits for a manual mark. Diagnoses
 come from the ledger, and scores from `grades`, so they match the students' pages. If an earlier answer causes a failure, the
 mistake is counted only for the earlier answer.
@@ -22,7 +22,7 @@ from autograder.grading.reports.recurring_mistakes import Across, across
 from autograder.grading.roster import Roster, read
 from autograder.judging.exercise import AnyExercise, Exercise
 
-FEW = 0.5  # a student below this fraction of the points needs a person
+FEW = 0.5  # a student below this fraction of the points needs a person's attention
 SLOWEST = 5
 _DONE = ("pass", "part", "fail", "todo")
 
@@ -73,7 +73,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Needy:
-    """A student who needs a person, for `reasons`, the most serious first."""
+    """A student who needs a person's attention, with the `reasons`, most serious first."""
 
     student: str
     reasons: list[str]
@@ -94,7 +94,7 @@ class View:
     silent: list[str]
     held: list[Held]
     unexplained: list[Held]
-    carried: list[Held]  # right except for an earlier answer, so not counted as mistakes
+    carried: list[Held]  # answers that fail because of an earlier answer, so not counted as mistakes
     sections: list[Section]
     across: list[Across]
     needy: list[Needy]

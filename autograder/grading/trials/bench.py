@@ -26,7 +26,7 @@ from autograder.sandbox.submission_limits import Limits
 
 
 def run(lesson: Lesson, students: int, *, workers: int, feedback: bool = True) -> dict[str, Any]:
-    """Time both graders on a class of `students`. Returns wall and CPU seconds, ratios (plain / ours), and more.
+    """Time both graders on a class of `students`. Returns seconds, ratios (plain / ours), and whether scores agree.
 
     With `feedback` both also write their feedback pages. Raises CourseError if one of them fails.
     """

@@ -115,7 +115,7 @@ def _with_misconceptions(root: Path, lesson: Lesson, exercises: Sequence[Exercis
     namespace: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):  # given cells may print
         for cell in to_run(read_release(root, lesson.name), notebook):
-            exec(cell.source, namespace)  # our own text, written a few lines above
+            exec(cell.source, namespace)  # the course's own text, chosen a few lines above
     seed = make_pack.seed_from(secret(root), lesson.slug)
     records = {exercise.id: make_pack.make_record(lesson.slug, exercise, seed) for exercise in exercises}
     scores = {name: grade_here(record, namespace[name]).score for name, record in records.items()}
