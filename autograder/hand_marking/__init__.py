@@ -26,7 +26,10 @@ def run(
     names: bool = False,
     everybody: bool = False,
 ) -> None:
-    """Serve the page for `markers` until interrupted, and pass their addresses to `ready`. Raises CourseError."""
+    """Serve the page for `markers` until interrupted, and pass their addresses to `ready`.
+
+    Raises CourseError if a marker's name cannot be used, or nobody is graded.
+    """
     from autograder.hand_marking.marking_session import Desk
     from autograder.hand_marking.server import serve
     from autograder.hand_marking.store import Store

@@ -160,5 +160,5 @@ class Desk:
 
 
 def _numbers(rows: Sequence[Row]) -> dict[str, int]:
-    """Number the answers. Their ids are random, so a number doesn't reveal the student."""
+    """Return a number for each answer, by id. The ids are random, so a number doesn't reveal the student."""
     return {row.id: number for number, row in enumerate(sorted(rows, key=lambda row: row.id), 1)}

@@ -56,7 +56,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Change:
-    """A line of the trail: who changed what, when, from what to what."""
+    """A line of the trail: who changed which mark, when, and how it was before and after."""
 
     time: str
     marker: str
