@@ -26,7 +26,7 @@ _SHARED = "a limit on what a submission takes of disk and processes from the oth
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of the report. `status` is "pass", "fail" (learning doesn't work) or "part" (`said` names what is missing)."""
+    """A line of the report. `status` is "pass", "fail" (learning doesn't work) or "part" (it works, but `said` names a lack)."""
 
     name: str
     status: str

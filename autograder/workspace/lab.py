@@ -41,7 +41,11 @@ def for_editors(workspace: Path) -> None:
 
 
 def open_lab(workspace: Path, target: Path, *, port: int, browser: bool) -> int:
-    """Run JupyterLab in the workspace until it is closed, and return its exit status. Raises CourseError if it is missing."""
+    """Run JupyterLab in the workspace until it is closed, and return its exit status.
+
+    If JupyterLab is open on the workspace already, only prints and opens its address. Raises CourseError if it is not
+    installed.
+    """
     if importlib.util.find_spec("jupyterlab") is None:
         raise CourseError(
             "expected JupyterLab in this environment, found none. Install it: pip install 'attention-course[learn]'."

@@ -129,7 +129,7 @@ def _execute(notebook: Any, folder: Path) -> str:
     )
     try:
         environment = {**os.environ, **lab.kernel_environment()}
-        _interruptible(client.async_execute(stderr=subprocess.DEVNULL, env=environment))  # cells' output comes another way
+        _interruptible(client.async_execute(stderr=subprocess.DEVNULL, env=environment))  # cells' output comes in messages
     except DeadKernelError:
         cell = notebook.cells[at[-1]]
         name = f"`{grade_id(cell)}`" if grade_id(cell) else f"`{cell.source.strip().partition(chr(10))[0]} …`"

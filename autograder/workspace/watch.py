@@ -69,7 +69,7 @@ def affected(before: list[Cell], after: list[Cell]) -> set[str]:
 
 
 def saves(folder: Path, lessons: list[str]) -> Iterator[tuple[str, set[str]]]:
-    """Yield `(lesson, exercises)` whenever a lesson's saved notebook has changed these exercises. Never ends by itself."""
+    """Yield `(lesson, exercises)` whenever saving a lesson's notebook has affected these exercises. Never ends by itself."""
     known = {lesson: cells(workspace.load(workspace.notebook(folder, lesson))) for lesson in lessons}
     stamps = {lesson: _stamp(workspace.notebook(folder, lesson)) for lesson in lessons}
     while True:

@@ -100,7 +100,7 @@ def _in_cell(text: str) -> str:
 
 
 def contents(home: Path) -> Contents:
-    """Return all lessons of the workspace `home` with the next step: the first open core notebook, or a workshop of choice."""
+    """Return all lessons of the workspace `home` with the next step and the workshops that may be done instead."""
     rows = learner_status.status(home)
     following = _following(home, rows)
     offered = [row for row in learner_status.offered_workshops(rows) if not following[1].startswith(f"{row.lesson}/")]
