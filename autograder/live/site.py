@@ -32,7 +32,7 @@ def build(
     """Write the live book into `folder` and return its pages, the start page last.
 
     `repository` is the GitHub address (https://github.com/OWNER/NAME) with which pages of PyTorch notebooks link to Colab
-    and Binder, `address` the one where the site will be published, and `lite` the site's folder with its JupyterLite site.
+    and Binder, `address` the one where the site will be published, and `lite` the folder of its JupyterLite version.
     """
     live = [lesson for lesson in lessons if packing.runs_in_browser(lesson)]
     runtime_folder = pyodide.find(pyodide_folder)
