@@ -19,7 +19,7 @@ DAY = 86_400
 
 
 class LatePenalty(LateSubmissionPlugin):  # type: ignore[misc]  # nbgrader ships no types
-    """Deduct `score x min(most, per_day x days begun)`, and nothing within the grace."""
+    """Deduct `score x min(most, per_day x days begun)`, and nothing within the grace period."""
 
     per_day = Float(0.1, min=0, max=1, help="Share of the score taken for each day begun.").tag(config=True)
     most = Float(0.5, min=0, max=1, help="The largest share taken, however late.").tag(config=True)

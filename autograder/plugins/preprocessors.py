@@ -114,7 +114,7 @@ class LeadOn(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no t
 
 
 class Rebuild(NbGraderPreprocessor):  # type: ignore[misc]  # nbgrader ships no types
-    """Replace a submission by the release with the learner's answers. Deleted, doubled, moved or forged cells do nothing."""
+    """Replace a submission by the release with the learner's answers. Deleted, doubled, moved or forged cells have no effect."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         assignment, notebook = resources["nbgrader"]["assignment"], resources["nbgrader"]["notebook"]
