@@ -1,4 +1,4 @@
-"""Share helpers between the groups of commands."""
+"""Define what the groups of commands share."""
 
 import argparse
 import os
