@@ -34,7 +34,7 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
     yield "```"
     yield ""
     yield from _text(thing)
-    for name, function in vars(thing).items() if thing is autograder.Draw else ():  # which a case's `make` calls
+    for name, function in vars(thing).items() if thing is autograder.Draw else ():  # its methods, which a case's `make` calls
         if inspect.isfunction(function) and not name.startswith("_"):
             _self, *shown = inspect.signature(function).parameters.values()
             text = re.split(r"\n\s*\n|>>>", inspect.getdoc(function) or "")[0]

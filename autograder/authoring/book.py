@@ -50,7 +50,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _COLUMNS = re.compile(r"\S {2,}\S|^ {2,}\S|\[\[", re.MULTILINE)
 _SCROLLED = '<div class="output" tabindex="0" role="group" aria-label="output">'
 CARD = "card.png"  # the picture that other sites show beside a link to this one
-_SHORT, _DESCRIBED = 60, 200  # characters: a shorter paragraph describes nothing; longest description
+_SHORT, _DESCRIBED = 60, 200  # characters: shortest paragraph that describes a page, longest description
 PAGE_WIDTH = 92  # characters of code on a page of the book
 _SHOWN = "shown"  # in a wheel's course: outputs of each lesson's cells, without answers (see hatch_build.py)
 

@@ -5,7 +5,7 @@
     needs: [03, 02b]                          the notebooks that a learner should have done before
     part: attention                           the part of the map that is highlighted
 
-A lesson without `kind` belongs to the first edition, and the limits of `attn style` don't apply to it.
+The limits of `attn style` don't apply to a lesson without `kind`.
 """
 
 from pathlib import Path

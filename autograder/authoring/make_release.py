@@ -304,15 +304,15 @@ def _plain(path: Path) -> list[Any]:
 
 
 def _plain_cells(notebook: Any) -> list[Any]:
-    """Return what must agree whichever machine executed the notebook: types, ids, texts, metadata."""
+    """Return what must be the same whichever machine executed the notebook: each cell's type, id, text and metadata."""
     return [(c.cell_type, c.id, c.source, json.dumps(c.metadata, sort_keys=True)) for c in notebook.cells]
 
 
 def nbgrader_api(root: Path, *, config: Path | None = None, gradebook: Path | None = None) -> Any:
     """Return an `NbGraderAPI` for the course at `root` with its settings, or those in `config`.
 
-    With settings from elsewhere it gets its own gradebook, unless they name one to use, or `gradebook` does. Raises
-    CourseError if there are no settings.
+    With settings from another folder, the course gets a gradebook of its own. If `gradebook` is given, the database that the
+    settings name is used instead, or `gradebook` if they name none. Raises CourseError if there are no settings.
     """
     config = config or root / "nbgrader_config.py"
     spare_grammars()

@@ -1,4 +1,4 @@
-"""Check the limits on what a core notebook or a workshop may ask of its reader in one sitting, and its one claim box.
+"""Check the limits on what a core notebook or a workshop may ask of its reader in one sitting, and check its claim box.
 
 The limits apply to a lesson whose front matter states its `kind`. A claim box is a section `## Common claim, tested`: the
 claim as a block quotation, a decision by the learner (a prediction's check, or an answer folded in `<details>`), then the

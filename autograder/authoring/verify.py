@@ -43,7 +43,7 @@ class Verdict:
 
 
 def blank(*_: Any, **__: Any) -> Any:
-    """Raise as a released stub does, so `verify` can check that a blank answer gets no points."""
+    """Raise NotImplementedError as a released stub does, so that `verify` can check that a blank answer gets no points."""
     raise NotImplementedError  # on purpose: this is the blank answer
 
 
@@ -56,12 +56,12 @@ def seeds_of(lesson: Lesson) -> tuple[int, ...]:
 
 
 def verify_lesson(lesson: Lesson, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> list[Verdict]:
-    """Return a verdict on each exercise of the lesson, over the visible pack and others like the hidden one."""
+    """Return a verdict on each exercise of the lesson, based on the visible pack and on packs like the hidden one."""
     return [verify_exercise(lesson.slug, exercise, seeds=seeds) for exercise in lesson.exercises()]
 
 
 def verify_exercise(lesson: str, exercise: AnyExercise, *, seeds: Sequence[int] = HIDDEN_LIKE_SEEDS) -> Verdict:
-    """Grade the reference, the blank, every misconception and every variant on the packs of all `seeds`."""
+    """Return a verdict on `exercise`: grade reference, blank, misconceptions and variants on the packs of all `seeds`."""
     if isinstance(exercise, Prediction):
         return _verify_prediction(lesson, exercise)
     verdict = Verdict(lesson, exercise.id, len(exercise.misconceptions), 0, len(exercise.variants), 0, True)
