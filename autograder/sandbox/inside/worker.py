@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import autograder
 from autograder.judging import call_limits, other_device
 from autograder.sandbox import clock, wire
 from autograder.sandbox.inside import confine, disk, wipe
@@ -94,14 +95,14 @@ class Worker:
             with open(os.path.join(os.environ["MPLCONFIGDIR"], name), "w", encoding="utf-8") as file:
                 file.write(text)
 
-        for name in (
-            *(f"autograder.workspace.in_cells.{module}" for module in ("check", "learner_commands")),
-            *self.config["preload"],
-        ):
+        for name in self.config["preload"]:
             try:
                 importlib.import_module(name)
             except ImportError:
                 missing.append(name)
+        for name in ("check", "hint"):  # what cells call: it is imported here, from wherever the package has it
+            with contextlib.suppress(ImportError):
+                getattr(autograder, name)
         if "torch" in sys.modules:
             _warm_torch()
         self.shell = cells.make_shell(self.config["limits"]["output_bytes"])
