@@ -14,9 +14,11 @@ def write_whole(path: Path, data: str | bytes, *, mode: int | None = None) -> No
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        fresh.write_bytes(data.encode() if isinstance(data, str) else data)
+        fresh.unlink(missing_ok=True)  # of a process that was killed and had the same number
+        with open(fresh, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 if mode is None else mode)) as file:
+            file.write(data.encode() if isinstance(data, str) else data)
         if mode is not None:
-            fresh.chmod(mode)
+            fresh.chmod(mode)  # and what the umask took away
         fresh.replace(path)
     except OSError:
         with contextlib.suppress(OSError):
