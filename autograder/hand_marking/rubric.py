@@ -52,7 +52,7 @@ def items(scheme: str, points: float, parts: int = 0) -> list[Item]:
 def _repeated(divided: list[Item], points: float, parts: int) -> list[Item]:
     """Repeat an item "for each …" as often as the points require."""
     repeated = [item for item in divided if _EACH.match(item.text)]
-    if len(repeated) != 1:
+    if len(repeated) != 1 or not repeated[0].points:
         return divided
     left = points - sum(item.points for item in divided if item is not repeated[0])
     times = round(left / repeated[0].points)

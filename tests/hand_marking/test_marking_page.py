@@ -18,7 +18,7 @@ import pytest
 from autograder.authoring.course import CourseError, course_root, lessons
 from autograder.authoring.readme_tables import hand_points
 from autograder.cli import main
-from autograder.hand_marking import answers, opened, questions, run, trail
+from autograder.hand_marking import answers, opened, questions, rubric, run, trail
 from autograder.hand_marking.answers import Answer, grouped, shown
 from autograder.hand_marking.marking_session import Desk, RequestError
 from autograder.hand_marking.store import ConflictError, Store, Verdict
@@ -77,6 +77,12 @@ def test_every_scheme_of_the_course_becomes_buttons_that_add_up_to_the_points() 
             assert sum(item.points for item in question.rubric) == question.points, question.name
             assert len(question.rubric) > 1, question.name
             assert question.model, question.name
+
+
+def test_a_scheme_that_gives_nothing_for_each_part_is_one_item() -> None:
+    assert rubric.items("0 points for each part without a reason.", 2.0, parts=2) == [
+        rubric.Item("0 points for each part without a reason", 2.0)
+    ]
 
 
 def test_answers_that_say_the_same_are_one_and_blank_ones_come_first() -> None:
