@@ -22,7 +22,8 @@ MAX_READ = 10  # files that are opened to see whether they are renamed notebooks
 MAX_ARCHIVES = 3  # archives, latest first, that are opened to look for a notebook
 MAX_CLOSED = 5  # unreadable folders that are reported
 _OURS = re.compile(
-    r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|__MACOSX|Thumbs\.db|desktop\.ini|.*\.pyc"
+    r"timestamp\.txt|submission_secret\.txt|user_info\.json|feedback.*|.*\.probes\.npz|\..*|__pycache__|.*\.pyc"
+    r"|(?i:__macosx|thumbs\.db|desktop\.ini)"
 )
 _HOW = "Hand in the notebook itself: in JupyterLab, File, Download"
 LINKED = "it is a link, and the notebook behind it may change after the due date"

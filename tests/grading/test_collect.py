@@ -18,7 +18,7 @@ from nbgrader.api import Gradebook
 
 from autograder.authoring.course import CourseError
 from autograder.cli import main
-from autograder.grading import submitted_folders
+from autograder.grading import find_notebook, submitted_folders
 from autograder.grading.collect import collect, survey
 from autograder.grading.find_notebook import read_folder
 from autograder.notebooks import archives
@@ -663,3 +663,8 @@ def test_what_is_no_notebook_is_laid_where_the_students_page_will_speak_of_it(co
         f"cy/{LESSON}/my_photo_.jpg": b"",
         f"cy/{LESSON}/my_utils.py": b"y = 2",
     }
+
+
+@pytest.mark.parametrize("name", ["thumbs.db", "THUMBS.DB", "__macosx", "Desktop.ini", "Feedback.html", "notes.PYC"])
+def test_what_systems_leave_in_folders_is_ours_in_any_case_of_letters(name: str) -> None:
+    assert find_notebook.is_ours(name)
