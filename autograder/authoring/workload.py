@@ -82,7 +82,7 @@ def sittings(notebook: Any, exercises: Mapping[str, AnyExercise]) -> list[float]
         asked = left.pop(str(exercise_of(cell) or grade_id(cell)), None)
         spent[-1] += asked.minutes if asked else 0
         if cell.cell_type == "markdown" and not is_answer(cell):
-            before, *after = re.split(_STOP, cell.source, maxsplit=1)
+            before, *after = re.split(_STOP, cell.source)
             spent[-1] += len(before.split()) / WORDS_A_MINUTE
             spent += [len(text.split()) / WORDS_A_MINUTE for text in after]
         elif is_answer(cell):

@@ -102,7 +102,11 @@ def test_what_an_exercise_asks_for_stands_under_its_heading(tmp_path: Path) -> N
 def test_a_lessons_minutes_stand_under_its_title_and_those_of_its_sittings_where_it_has_several(tmp_path: Path) -> None:
     found = []
     stop = f"\n{STOP} The question is answered.\n"
-    for later in ("word " * 2800, f"{stop}{'word ' * 2800}", f"{stop}{'word ' * 1400}\n+++\n{stop}{'word ' * 1400}"):
+    for later in (
+        "word " * 2800,
+        f"{stop}{'word ' * 2800}",
+        *(f"{stop}{'word ' * 1400}\n{cell}{stop}{'word ' * 1400}" for cell in ("+++\n", "")),
+    ):
         lesson = _lesson(tmp_path, "\n" + "word " * 1400 + "\n" + later)
         text = jupytext.read(lesson.path)
         announce(text, {exercise.id: exercise for exercise in lesson.exercises()})
@@ -110,6 +114,7 @@ def test_a_lessons_minutes_stand_under_its_title_and_those_of_its_sittings_where
     assert found == [
         "*About 40 minutes.*",
         "*Two sittings: about 10 minutes to the good place to stop, then about 30.*",
+        "*Three sittings: about 10 minutes to the good place to stop, then about 10 and 20.*",
         "*Three sittings: about 10 minutes to the good place to stop, then about 10 and 20.*",
     ]
 
