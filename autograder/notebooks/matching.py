@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from autograder.notebooks.flags import Flag
 from autograder.notebooks.released import Release, plain, statements_of
 from autograder.notebooks.roles import CHECK, INSTALL, NEXT, grade_id, is_answer
 from autograder.notebooks.scopes import Statement, put_together, statements, texts_of
@@ -35,21 +36,21 @@ class Restored:
     """The cells for `rebuild`, and notes about how they were read."""
 
     cells: list[Any]
-    notes: list[str] = field(default_factory=list)
+    notes: list[Flag] = field(default_factory=list)
 
 
 def restore(released: Any, submitted: Sequence[Any]) -> Restored:
     """Return the cells of `submitted` under their right names."""
     known = Release(released)
     read = [one for cell in submitted for one in _beside_text(known, _identify(known, cell))]
-    notes: list[str] = []
+    notes: list[Flag] = []
     if read and not any(_is_ours(known, each) for each in read):
         cells = [_renamed(known, each) for each in read if not each.given]
-        return Restored(cells, ["none of this lesson's cells is in it: is it another lesson's notebook?"])
+        return Restored(cells, [Flag("another_lesson")])
     lost = bool(read) and not any(cell.grade_id in known.cells for cell in submitted)
     read = _written(known, list(_code(known, read, notes, lost)), notes)
     if lost and not any(cell.cell_id in known.cells for cell in submitted):
-        notes.insert(0, "the notebook lost its cells' metadata on the way, so answers were found by the names they define")
+        notes.insert(0, Flag("no_metadata"))
     return Restored([_renamed(known, each) for each in read if not each.given], list(dict.fromkeys(notes)))
 
 
@@ -94,7 +95,7 @@ def _alike(released: Any, cell: Any) -> bool:
     return is_answer(released) or bool(released.cell_type == cell.kind)
 
 
-def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Iterator[Read]:
+def _code(known: Release, read: list[Read], notes: list[Flag], lost: bool) -> Iterator[Read]:
     """Yield the cells with the code answers in place: the first changed answer cell, else the last cell that defines the name."""
     for each in read:
         if each.key in known.code and each.cell.kind != "code":
@@ -105,7 +106,7 @@ def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Ite
         own = [each for each in read if each.key == name and each.cell.kind == "code"]
         touched = [each for each in own if not known.untouched(name, each.cell.source)]
         if len(own) > 1:
-            notes.append(f"cell {name!r} occurs more than once")
+            notes.append(Flag("repeated", name))
         if touched:
             for each in own:  # the first changed cell counts; other changed ones run as extra cells
                 each.given = each.given or (each is not touched[0] and each not in touched)
@@ -116,7 +117,7 @@ def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Ite
             for each in own:
                 each.given = True
             if not lost:
-                notes.append(f"the answer to {name!r} was found in another cell")
+                notes.append(Flag("elsewhere", name))
     moved = {name for names in taken.values() for name in names}
     for number, each in enumerate(read):
         if number in taken:
@@ -127,12 +128,12 @@ def _code(known: Release, read: list[Read], notes: list[str], lost: bool) -> Ite
             yield each
 
 
-def _as_code(each: Read, notes: list[str]) -> None:
+def _as_code(each: Read, notes: list[Flag]) -> None:
     """Read a code answer from a cell that was turned into text."""
     code = replace(each.cell, kind="code", source=unfenced(each.cell.source))
     if each.key in _defines(code):
         each.cell = code
-        notes.append(f"the answer to {each.key!r} stood in a cell of text: it was run as code")
+        notes.append(Flag("in_text", str(each.key)))
     else:
         each.key = None
 
@@ -143,7 +144,7 @@ def unfenced(text: str) -> str:
     return fenced[1] if fenced else text
 
 
-def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
+def _keep_additions(known: Release, each: Read, notes: list[Flag]) -> list[Read]:
     """Return a locked cell and, if it was edited, what the learner added to it. The rest is the lesson's own."""
     original = known.cells[str(each.key)]
     if original.cell_type != each.cell.kind or known.untouched(str(each.key), each.cell.source):
@@ -155,8 +156,7 @@ def _keep_additions(known: Release, each: Read, notes: list[str]) -> list[Read]:
     ]
     texts = texts_of(each.cell.source, new)
     added = [statement for statement, text in zip(new, texts, strict=True) if plain(text) not in known.own]
-    kept = "; what you added to it was kept" if added else ""
-    notes.append(f"the locked cell {each.key!r} was changed: the lesson's own was run{kept}")
+    notes.append(Flag("locked_extended" if added else "locked_changed", str(each.key)))
     extra = Read(replace(each.cell, source=put_together(each.cell.source, added), grade_id=None, cell_id=None, pictures=()))
     return [each, extra] if added else [each]
 
@@ -189,12 +189,12 @@ def _without(each: Read, names: set[str]) -> Iterator[Read]:
         yield Read(replace(each.cell, source=put_together(source, rest)))
 
 
-def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
+def _written(known: Release, read: list[Read], notes: list[Flag]) -> list[Read]:
     """Put the written answers in place, from cells of any kind. A blank answer takes the text beside it."""
     for each in read:
         if each.key in known.written and each.cell.kind not in WRITES[:1]:
             each.cell = replace(each.cell, kind="markdown")
-            notes.append(f"the answer to {each.key!r} stood in a cell of another kind: it was read as text")
+            notes.append(Flag("not_text", str(each.key)))
     filled = {each.key for each in read if each.key in known.written and not known.untouched(str(each.key), each.cell.source)}
     filled |= {each.key for each in read if each.key in known.written and each.cell.pictures}
     gone: set[int] = set()
@@ -218,7 +218,7 @@ def _written(known: Release, read: list[Read], notes: list[str]) -> list[Read]:
                 mine.key, mine.given = None, True
             each.cell, each.key = replace(each.cell, kind="markdown", grade_id=owner), owner
             filled.add(owner)
-        notes.append(f"the text beside question {owner!r} was read with its answer")
+        notes.append(Flag("beside_question", owner))
     return [each for number, each in enumerate(read) if number not in gone]
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import nbformat
 
 from autograder.notebooks import matching, pictures
+from autograder.notebooks.flags import Flag
 from autograder.notebooks.html_page import prose
 from autograder.notebooks.roles import grade_id, is_answer
 
@@ -49,7 +50,7 @@ class Rebuilt:
     """The notebook to grade, `flags` for learner and grader about how it was read, and the pictures of answers by grade_id."""
 
     notebook: Any
-    flags: list[str] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
     pictures: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -211,10 +212,10 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
                 if cell.kind == "markdown":
                     pasted |= {name: cell.pictures} if cell.pictures else {}
                     absent = _ELSEWHERE.findall(cell.source)
-                    flags += [f"{name!r} shows {path!r}, which is not in the notebook: paste it in" for path in absent]
+                    flags += [Flag("no_picture", name, path) for path in absent]
                 anchor = place[answers[name].id]
                 continue
-            flags.append(f"cell {name!r} occurs more than once")
+            flags.append(Flag("repeated", name))
         elif name in locked:
             anchor = max(anchor, next(place[c.id] for c in notebook.cells if grade_id(c) == name))
             continue
@@ -225,11 +226,11 @@ def rebuild(released: Any, submitted: list[Cell]) -> Rebuilt:
                 plain[cell.cell_id].metadata.pop("tags", None)  # the cell is the learner's now, so it runs like any other
             continue
         elif name is not None:
-            flags.append(f"unknown grade_id {name[:60]!r}")
+            flags.append(Flag("unknown", name[:60]))
         if cell.kind in ("code", "markdown") and cell.source.strip():
             extras.setdefault(anchor, []).append(_extra(cell, sum(map(len, extras.values()))))
     if missing := [name for name in answers if name not in filled]:
-        flags.append(f"missing answer cells: {', '.join(missing)}")
+        flags.append(Flag("missing", ", ".join(missing)))
     cells = list(extras.get(-1, []))
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":

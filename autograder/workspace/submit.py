@@ -18,6 +18,7 @@ from autograder.diagnosis.panel import open_words
 from autograder.judging.compare import judge_choice
 from autograder.judging.exercise import Prediction
 from autograder.notebooks import rebuild_submission
+from autograder.notebooks.flags import Flag, Kind
 from autograder.notebooks.lesson_names import label_of
 from autograder.notebooks.roles import grade_id, grader, is_answer
 from autograder.workspace import folder as workspace
@@ -74,14 +75,14 @@ def examine(folder: Path, lesson: str) -> list[str]:
     ]
 
 
-def _answers(flags: list[str]) -> list[str]:
+def _answers(flags: list[Flag]) -> list[str]:
     """Return the grader's flags, each followed by what it means for the learner."""
-    advice = {
-        "cell ": "The first one is graded. Put your answer there and delete the others.",
-        "unknown ": "The cell runs as one of your own and is not graded.",
-        "missing ": "They count as not answered. `attn reset NAME` brings an answer cell back.",
+    advice: dict[Kind, str] = {
+        "repeated": "The first one is graded. Put your answer there and delete the others.",
+        "unknown": "The cell runs as one of your own and is not graded.",
+        "missing": "They count as not answered. `attn reset NAME` brings an answer cell back.",
     }
-    return [f"{flag}. {next((text for start, text in advice.items() if flag.startswith(start)), '')}".strip() for flag in flags]
+    return [f"{flag}. {advice.get(flag.kind, '')}".strip() for flag in flags]
 
 
 def _locked(released: Any, cells: list[rebuild_submission.Cell]) -> list[str]:

@@ -191,7 +191,7 @@ class _Marking:
         flags = read_submission.read_ahead(cells, ours, self.modules, self.reading)
         rebuilt = rebuild(self.scheme.released, cells)
         flags += read_submission.read_anew(rebuilt.notebook, self.reading)
-        notes += [flag for flag in rebuilt.flags if cells or not flag.startswith("missing")]
+        notes += [str(flag) for flag in rebuilt.flags if cells or flag.kind != "missing"]
         notes += read_submission.show(rebuilt, read_submission.draw(rebuilt.pictures, self.reading))
         return rebuilt.notebook, notes, flags
 
