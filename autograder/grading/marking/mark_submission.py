@@ -301,7 +301,7 @@ class _Marking:
             outputs, end = shown.get(cell.id, ([], "not run"))
             cell.outputs = copy.deepcopy(outputs)
             if end == "error" and grade_id(cell) and not is_answer(cell):
-                broken.append(f"{grade_id(cell)!r} fails: {remarks.error_of(cell)}")
+                broken.append(f"{grade_id(cell)!r} fails: {remarks.error_of(cell) or ''}")
         return broken
 
     def explain(self) -> dict[str, Report]:
@@ -328,8 +328,9 @@ class _Marking:
             if answered and (note := remarks.renamed(in_code[name], cell.source)):
                 self.notes.append(note)
         for name, report in reports.items():
-            stopped = name in self.answers and remarks.error_of(self.answers[name]).startswith("ModuleNotFoundError")
-            if (stopped or name in fixed.lacking) and report.score < report.points:
+            error = remarks.error_of(self.answers[name]) if name in self.answers else None
+            lacking = error is not None and error.type == "ModuleNotFoundError"
+            if (lacking or name in fixed.lacking) and report.score < report.points:
                 self.notes.append(remarks.missing_module(name, self.sources.get(name, ""), Imports(self.files)))
         lesson = {cell.source for cell in self.scheme.released.cells if grade_id(cell) is None}
         self.flags += forbidden_names.flags(in_code, self.notebook, self.modules, lesson)

@@ -1,7 +1,7 @@
 """Explain what an answer's mark doesn't: parameters with other names, missing modules, errors and random numbers."""
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from autograder.diagnosis.explain import Report
@@ -17,6 +17,17 @@ _DRAWS = re.compile(  # calls that draw random numbers
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)", re.MULTILINE)
 
 
+@dataclass(frozen=True)
+class CellError:
+    """The error with which a cell stopped. Neither part has line breaks."""
+
+    type: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}"
+
+
 def explained(report: Report, cell: Any) -> Report:
     """Return the report on the answer in `cell`, with the reason that the cell itself gives.
 
@@ -24,9 +35,9 @@ def explained(report: Report, cell: Any) -> Report:
     random numbers and no known mistake explains the values, the reason is the random numbers.
     """
     error = error_of(cell)
-    if report.status == "todo" and error and not error.startswith("NotImplementedError"):
-        kind, _, message = error.partition(": ")
-        reason = fact("report.cell_stopped", name=str(grade_id(cell)), type=kind, message=message[:200] or kind)
+    if report.status == "todo" and error is not None and error.type != "NotImplementedError":
+        message = error.message[:200] or error.type
+        reason = fact("report.cell_stopped", name=str(grade_id(cell)), type=error.type, message=message)
         return replace(report, status="fail", headline=say(reason), advice=next_step(reason), hints=())
     close = report.status in ("fail", "part") and not report.known and ("values", "fail") in report.checks
     if close and _DRAWS.search(cell.source):
@@ -35,10 +46,12 @@ def explained(report: Report, cell: Any) -> Report:
     return report
 
 
-def error_of(cell: Any) -> str:
-    """Return the error with which `cell` stopped, on one line; empty if it did not stop."""
-    error = next((f"{output.ename}: {output.evalue}" for output in cell.outputs if output.output_type == "error"), "")
-    return re.sub(r"\s+", " ", error)
+def error_of(cell: Any) -> CellError | None:
+    """Return the error with which `cell` stopped, or None if it did not stop."""
+    output = next((output for output in cell.outputs if output.output_type == "error"), None)
+    if output is None:
+        return None
+    return CellError(re.sub(r"\s+", " ", output.ename), re.sub(r"\s+", " ", output.evalue.lstrip()))
 
 
 def renamed(record: ExerciseRecord, source: str) -> str | None:
