@@ -30,7 +30,7 @@ from autograder.authoring import excerpts, site_docs
 from autograder.authoring.course import CourseError, Lesson, course_root, lesson_at, lessons, settings
 from autograder.authoring.reference_source import BEGIN, END, injected
 from autograder.authoring.workload import COMPARE
-from autograder.diagnosis.panel import HINT
+from autograder.diagnosis.panel import hint_name
 from autograder.judging.records import AnyRecord
 from autograder.notebooks import lesson_names
 from autograder.notebooks.roles import INSTALL, NEXT, exercise_of, grade_id, is_answer, is_figure
@@ -341,8 +341,8 @@ def _cell(
     name = grade_id(cell)
     if is_answer(cell):
         record = records.get(str(name))
-        given = zip(HINT, record.hints if record else (), strict=False)
-        hints = [_folded(f"Hint {i}: {word.lower()}", hint, "hint") for i, (word, hint) in enumerate(given, 1)]
+        given = enumerate(record.hints if record else (), start=1)
+        hints = [_folded(f"Hint {level}: {hint_name(level).lower()}", hint, "hint") for level, hint in given]
         if not solved:
             return around(cell, [_code(cell.source), *hints])
         lines = [line for line in injected(cell).splitlines() if line.strip() not in (BEGIN, END)]

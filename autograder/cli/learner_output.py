@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autograder.diagnosis.panel import HINT, SYMBOL, open_words, plain
+from autograder.diagnosis.panel import SYMBOL, hint_name, open_words, plain
 from autograder.notebooks.lesson_names import label_of
 from autograder.workspace.learner_status import begun, core_path_first
 
@@ -155,7 +155,7 @@ def print_hint(hint: "Hint", *, answers: bool) -> None:
     if not hint.total:
         console.print(f"{name} has no hints: nothing but committing to an answer is asked.")
         return
-    console.print(Text(f"{name} · hint {hint.level} of {hint.total} · {HINT[min(hint.level, len(HINT)) - 1]}", style="bold"))
+    console.print(Text(f"{name} · hint {hint.level} of {hint.total} · {hint_name(hint.level)}", style="bold"))
     console.print(Padding.indent(Text(plain(hint.text)), 2))
     if hint.level < hint.total:
         console.print(f"`attn hint {name}` shows the next one.")

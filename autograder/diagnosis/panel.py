@@ -13,14 +13,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from autograder.diagnosis.explain import ExerciseRow, Grid, LessonRow, QuestionRow, Report
+from autograder.diagnosis.finding import fact
 from autograder.diagnosis.formulas import spell
+from autograder.diagnosis.phrase import say
 
 SYMBOL = {"pass": "✓", "noted": "•", "part": "◐", "fail": "✗", "todo": "·"}
-WORD = {"pass": "passed", "noted": "noted", "part": "partly right", "fail": "not yet", "todo": "not started"}
 ACCENT = {"pass": "#1b7f4b", "noted": "#2b5c9e", "part": "#a15c00", "fail": "#b3261e", "todo": "#5f6368"}
 STATE = {"pass": "✓", "fail": "✗", "skip": "–"}
-HINT = ("A nudge", "The method", "Nearly the answer")
-_ASK_FOR_CHANGE = "To see the change that passes every check, run check(…).change."
 _INK = "var(--jp-ui-font-color1, #1f1f1f)"
 _FAINT = "var(--jp-ui-font-color2, #5f6368)"
 _PAPER = "var(--jp-layout-color1, #ffffff)"
@@ -30,6 +29,16 @@ _FRAME = (
     f"border:1px solid {_LINE};border-radius:4px;padding:10px 14px;margin:4px 0;max-width:860px;color:{_INK};"
     f"background:{_PAPER};line-height:1.45;overflow-wrap:anywhere"
 )
+
+
+def status_word(status: str) -> str:
+    """Return the word for a report's status."""
+    return say(fact(f"status.{status}"))
+
+
+def hint_name(level: int) -> str:
+    """Return what the hint of this level, from 1 to 3, gives away."""
+    return say(fact(f"hint.name.{level}"))
 
 
 def inline(text: str) -> str:
@@ -71,7 +80,7 @@ def to_html(report: Report) -> str:
     looks = _looks(report)
     parts = [
         '<div style="display:flex;justify-content:space-between;gap:16px">'
-        f"<b>{_badge(looks, WORD[looks])} &nbsp;{inline(report.title)}</b>"
+        f"<b>{_badge(looks, status_word(looks))} &nbsp;{inline(report.title)}</b>"
         f'<b style="white-space:nowrap">{_number(report.score)} / {_number(report.points)}</b></div>',
         f'<p style="font-size:115%;margin:8px 0 2px"><b>{inline(report.headline)}</b></p>',
     ]
@@ -81,20 +90,22 @@ def to_html(report: Report) -> str:
             '<div style="display:flex;flex-wrap:wrap;gap:18px;margin:8px 0">' + "".join(map(_grid_html, report.grids)) + "</div>"
         )
     if report.checks:
-        parts.append(_row("Checks in order", report.checks))
+        parts.append(_row(say(fact("panel.checks")), report.checks))
     if len(report.cases) > 1:
         cases = ((name, "pass" if ok else "fail") for name, ok in report.cases)
-        parts.append(_row("Hidden tests" if report.hidden else "Inputs", cases))
+        parts.append(_row(say(fact("panel.hidden" if report.hidden else "panel.inputs")), cases))
     if report.snippet:
         frame = f"overflow-x:auto;margin:3px 0 6px;padding:6px 10px;border:1px solid {_LINE};border-radius:3px;background:none"
         pasted = f'<pre style="{frame}">{html.escape(report.snippet)}</pre>'
-        parts.append(_details("The smallest failing input, ready to paste", pasted))
+        parts.append(_details(say(fact("panel.snippet")), pasted))
     if report.notes:
         items = "".join(f"<li>{html.escape(note)}</li>" for note in report.notes)
-        parts.append(_details("Your code also warned", f"<ul>{items}</ul>"))
-    folded = [(f"Hint {level + 1}: {HINT[level]}", hint) for level, hint in enumerate(report.hints)]
+        parts.append(_details(say(fact("panel.warned")), f"<ul>{items}</ul>"))
+    folded = [
+        (say(fact("panel.hint", level=level, name=hint_name(level))), hint) for level, hint in enumerate(report.hints, start=1)
+    ]
     if report.change:
-        folded.append(("Show the change", report.change))
+        folded.append((say(fact("panel.show_change")), report.change))
     parts += [_details(title, f"<p style='margin:2px 0 2px 16px'>{inline(text)}</p>") for title, text in folded]
     if report.following:
         links = [_link(text, to) for text, to in report.following]
@@ -116,29 +127,35 @@ def to_text(report: Report, *, width: int = 88) -> str:
     about something else.
     """
     looks = _looks(report)
-    lines = [f"{SYMBOL[looks]} {report.title} · {WORD[looks]} · {_number(report.score)} / {_number(report.points)}"]
+    lines = [head_text(looks, report.title, status_word(looks), report.score, report.points)]
     wrap = functools.partial(textwrap.wrap, width=width, initial_indent="  ", subsequent_indent="  ")
     for text in (report.headline, report.advice, report.detail):
         lines += wrap(plain(text))
     for grid in report.grids:
         lines += ["", f"  {grid.title}", *(f"    {row}" for row in _grid_rows(grid))]
     if report.checks:
-        lines += ["", "  checks: " + "  ".join(f"{STATE[state]} {name}" for name, state in report.checks)]
+        checks = "  ".join(f"{STATE[state]} {name}" for name, state in report.checks)
+        lines += ["", "  " + say(fact("panel.text.checks", items=checks))]
     if len(report.cases) > 1:
         cases = "  ".join(f"{STATE['pass' if ok else 'fail']} {name}" for name, ok in report.cases)
-        lines.append(f"  {'hidden tests' if report.hidden else 'inputs'}: {cases}")
+        lines.append("  " + say(fact("panel.text.hidden" if report.hidden else "panel.text.inputs", items=cases)))
     if report.snippet:
-        lines += ["", "  smallest failing input:", *(f"    {line}" for line in report.snippet.splitlines())]
-    lines += [f"  warned: {note}" for note in report.notes]
+        lines += ["", "  " + say(fact("panel.text.snippet")), *(f"    {line}" for line in report.snippet.splitlines())]
+    lines += ["  " + say(fact("panel.text.warned", note=note)) for note in report.notes]
     if report.following:
         lines.append("  " + " · ".join(plain(text) for text, _ in report.following))
     if report.hints and not report.known and report.status != "todo":
-        lines += ["", *wrap("hint: " + plain(report.hints[0]))]
+        lines += ["", *wrap(say(fact("panel.text.hint", text=plain(report.hints[0]))))]
     if report.change:
-        lines += ["", f"  {_ASK_FOR_CHANGE}"]
+        lines += ["", "  " + say(fact("panel.text.show_change"))]
     if report.effort:
         lines += ["", f"  {report.effort}"]
     return "\n".join(lines)
+
+
+def head_text(status: str, title: str, word: str, score: float, points: float) -> str:
+    """Return the first line of a panel for a terminal; `word` says what the symbol of `status` shows."""
+    return f"{SYMBOL[status]} {title} · {word} · {_number(score)} / {_number(points)}"
 
 
 def overview_html(row: LessonRow) -> str:
@@ -147,18 +164,19 @@ def overview_html(row: LessonRow) -> str:
     lines = []
     for exercise in row.exercises:
         mistake = f'<span style="color:{_FAINT}">{inline(_mistake_text(exercise))}</span>' if _mistake_text(exercise) else ""
-        badge = _badge(exercise.status, WORD[exercise.status])
+        badge = _badge(exercise.status, status_word(exercise.status))
         points = f"{_number(exercise.score)} / {_number(exercise.points)}"
         lines.append(_standing(badge, f"<code>{html.escape(exercise.id)}</code> {mistake}", points))
     for question in row.questions:
-        badge = _badge("noted", "answered") if question.answered else _badge("todo", "open")
-        lines.append(_standing(badge, _link(question.title, question.link), "in words"))
+        badge = _badge(*(("noted", status_word("answered")) if question.answered else ("todo", status_word("open"))))
+        lines.append(_standing(badge, _link(question.title, question.link), html.escape(say(fact("panel.in_words")))))
     if open_text := open_words(row.questions):
-        lines.append(f'<p style="margin:8px 0 2px">{html.escape(open_text)}. {_SAVED}</p>')
+        saved = html.escape(f"{open_text}. {say(fact('panel.saved'))}")
+        lines.append(f'<p style="margin:8px 0 2px">{saved}</p>')
     return (
         f'<div class="attn-panel" role="status" style="{_FRAME}">'
         f'<div style="display:flex;justify-content:space-between;gap:16px"><b>{inline(row.title)}</b>'
-        f'<b style="white-space:nowrap">{_number(row.score)} / {_number(row.points)} by checks</b></div>'
+        f'<b style="white-space:nowrap">{html.escape(_lesson_score(row))}</b></div>'
         f'<div style="height:6px;margin:8px 0;border-radius:3px;background:{_LINE}">'
         f'<div style="height:6px;border-radius:3px;width:{share:.0f}%;background:{ACCENT["pass"]}"></div></div>'
         f"{''.join(lines)}</div>"
@@ -174,42 +192,46 @@ def _standing(badge: str, what: str, points: str) -> str:
 
 def overview_text(row: LessonRow) -> str:
     """Return the progress of one lesson for a terminal."""
-    lines = [f"{row.title} · {_number(row.score)} / {_number(row.points)} by checks"]
+    lines = [f"{row.title} · {_lesson_score(row)}"]
     for exercise in row.exercises:
         mistake = f" · {plain(_mistake_text(exercise))}" if _mistake_text(exercise) else ""
         lines.append(f"  {SYMBOL[exercise.status]} {exercise.id}{mistake}")
     for question in row.questions:
-        lines.append(f"  {SYMBOL['noted' if question.answered else 'todo']} {question.id} · in words · {question.title}")
-    return "\n".join([*lines, f"  {open_text}. {_SAVED}"] if (open_text := open_words(row.questions)) else lines)
+        symbol = SYMBOL["noted" if question.answered else "todo"]
+        lines.append(f"  {symbol} {question.id} · {say(fact('panel.in_words'))} · {question.title}")
+    if open_text := open_words(row.questions):
+        lines.append(f"  {open_text}. {say(fact('panel.saved'))}")
+    return "\n".join(lines)
 
 
-_SAVED = "One counts as answered once words of your own are in its cell and the notebook is saved (Ctrl+S)."
+def _lesson_score(row: LessonRow) -> str:
+    return say(fact("panel.score", score=_number(row.score), points=_number(row.points)))
 
 
 def open_words(questions: Iterable[QuestionRow]) -> str:
     """Return "2 questions in words are open" for these questions, and "" if none is open."""
     count = sum(not question.answered for question in questions)
-    return f"{count} question{' in words is' if count == 1 else 's in words are'} open" if count else ""
+    return say(fact("panel.open", count=count)) if count else ""
 
 
 def _mistake_text(exercise: ExerciseRow) -> str:
     """Return what the last check said if it named a mistake, else ""."""
     if exercise.status in ("pass", "todo") or not exercise.mistake:
         return ""
-    return f"you {exercise.mistake}"
+    return say(fact("panel.mistake", told=exercise.mistake))
 
 
 def _badge(status: str, word: str) -> str:
     """Return a word on a background of its own colour, which is readable on any theme."""
     style = f"background:{ACCENT[status]};color:#ffffff;padding:1px 7px;border-radius:3px;white-space:nowrap"
-    return f'<span style="{style}">{SYMBOL[status]} {word}</span>'
+    return f'<span style="{style}">{SYMBOL[status]} {html.escape(word)}</span>'
 
 
 def _row(title: str, items: Iterable[tuple[str, str]]) -> str:
     """Return names with the symbols of their states, in a line that may break only between pairs."""
     style = "white-space:nowrap;margin-right:10px"
     row = " ".join(f'<span style="{style}">{STATE[state]} {html.escape(name)}</span>' for name, state in items)
-    return f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{title}: {row}</p>'
+    return f'<p style="margin:4px 0;font-size:90%;color:{_FAINT}">{html.escape(title)}: {row}</p>'
 
 
 def _link(text: str, to: str) -> str:

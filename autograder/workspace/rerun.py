@@ -17,7 +17,7 @@ import nbformat
 
 from autograder.authoring.course import CourseError
 from autograder.diagnosis.finding import fact
-from autograder.diagnosis.panel import SYMBOL, to_text
+from autograder.diagnosis.panel import head_text, status_word, to_text
 from autograder.diagnosis.phrase import next_step, say
 from autograder.judging.records import AnyRecord
 from autograder.notebooks.roles import exercise_of, grade_id, grader, is_figure
@@ -166,7 +166,8 @@ def _verdict(lesson: str, record: AnyRecord, cell: Any, trouble: str) -> Checked
             return Checked(lesson, record.id, **output.data[_MIME])
     reason = fact("rerun.stopped", reason=_error(cell) or trouble or fact("rerun.no_verdict"))
     headline, advice = say(reason), next_step(reason)
-    text = f"{SYMBOL['fail']} {record.title} · not checked · 0 / {record.points:g}\n  {headline}\n  {advice}"
+    head = head_text("fail", record.title, status_word("unchecked"), 0.0, record.points)
+    text = f"{head}\n  {headline}\n  {advice}"
     return Checked(lesson, record.id, "fail", 0.0, record.points, headline, advice, None, text)
 
 

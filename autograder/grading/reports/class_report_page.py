@@ -7,7 +7,7 @@ from collections import Counter
 from urllib.parse import quote, urlsplit
 
 from autograder.authoring.course import CourseError
-from autograder.diagnosis.panel import SYMBOL, WORD
+from autograder.diagnosis.panel import SYMBOL, status_word
 from autograder.grading.reports.class_report import Facts, View, score
 from autograder.grading.reports.templates import template
 from autograder.notebooks.html_page import POLICY
@@ -56,7 +56,7 @@ def render(shown: View, formgrader: str = FORMGRADER) -> str:
         score=score,
         duration=_duration,
         symbol=SYMBOL,
-        word=WORD,
+        word={status: status_word(status) for status in SYMBOL},
         statuses=("pass", "part", "fail", "todo"),
     )
 

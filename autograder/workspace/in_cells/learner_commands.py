@@ -7,7 +7,7 @@ from typing import Any
 
 from autograder.authoring.course import CourseError, did_you_mean
 from autograder.diagnosis.finding import fact
-from autograder.diagnosis.panel import HINT, inline, plain
+from autograder.diagnosis.panel import hint_name, inline, plain
 from autograder.diagnosis.phrase import say
 from autograder.workspace import folder as workspace
 from autograder.workspace import learner_status, progress
@@ -30,7 +30,7 @@ def hint(exercise: str | None = None) -> Shown:
     if not given.text:
         none = say(fact("hint.none"))
         return panel(none, none)
-    head = f"Hint {given.level} of {given.total}: {HINT[given.level - 1].lower()}"
+    head = say(fact("hint.head", level=given.level, total=given.total, name=hint_name(given.level).lower()))
     last = given.level == given.total and bool(given.lesson) and solutions.are_here(given.lesson)
     after = say(fact("hint.last", exercise=exercise)) if last else ""
     text, markup = f"{head}\n{plain(given.text)}", f"<b>{html.escape(head)}</b><br>{inline(given.text)}"
