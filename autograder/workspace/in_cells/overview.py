@@ -8,7 +8,7 @@ from pathlib import Path
 from autograder.authoring.course import CourseError
 from autograder.diagnosis import panel
 from autograder.diagnosis.explain import LessonRow
-from autograder.diagnosis.finding import fact
+from autograder.diagnosis.finding import Fact, fact
 from autograder.diagnosis.phrase import say
 from autograder.notebooks import lesson_names
 from autograder.notebooks.lesson_names import label_of
@@ -16,7 +16,7 @@ from autograder.workspace import folder as workspace
 from autograder.workspace import learner_status, progress
 from autograder.workspace.in_cells.shown import Shown
 
-Step = tuple[str, str]  # what to do, and a link to it ("" if there is none)
+Linked = tuple[str, str]  # what to do, and a link to it ("" if there is none)
 
 
 def overview(folder: Path) -> Shown:
@@ -39,47 +39,49 @@ class Contents:
     """The rows of `learner_status.status`, shown in a notebook as a table of all lessons with links, and elsewhere as text."""
 
     rows: list[LessonRow]
-    following: Step
-    beside: tuple[Step, ...] = ()  # the workshops offered alongside
+    following: Linked
+    beside: tuple[Linked, ...] = ()  # the workshops offered alongside
 
     def __repr__(self) -> str:
-        lines = [f"Next: {panel.plain(self.following[0])}"]
+        lines = [f"{say(fact('overview.next'))} {panel.plain(self.following[0])}"]
         if self.beside:
-            lines.append(f"Or a workshop: {', '.join(text for text, _ in self.beside)}")
+            lines.append(say(fact("overview.workshops.text", titles=tuple(text for text, _ in self.beside))))
         return "\n".join([*lines, "", *map(self._line, self.rows)])
 
     def _repr_markdown_(self) -> str:
         text, link = self.following
-        first = f"**Next:** [{text}]({link})" if link else f"**{text}**"
+        first = f"**{say(fact('overview.next'))}** [{text}]({link})" if link else f"**{text}**"
         if self.beside:
             links = tuple(f"[{title}]({to})" for title, to in self.beside)
             first += f" {say(fact('overview.workshops', links=links))}"
         lines = [first, ""]
         if any(row.workshop for row in self.rows):
             lines += [say(fact("overview.core_path")), ""]
-        lines += ["| lesson | state | checks passed | in words | points by checks |", "|:--|:--|:--|:--|:--|"]
+        lines += [say(fact("overview.heads")), "|:--|:--|:--|:--|:--|"]
         for row in self.rows:
             name = self._name(row)
-            points = f"{row.score:g} of {row.points:g}"
-            words = f"{sum(question.answered for question in row.questions)} of {len(row.questions)}" if row.questions else ""
-            lines.append(f"| {name} | {self._state(row)} | {self._done(row)} of {len(row.exercises)} | {words} | {points} |")
+            passed = say(fact("overview.share", part=self._done(row), whole=len(row.exercises)))
+            points = say(fact("overview.share", part=f"{row.score:g}", whole=f"{row.points:g}"))
+            answered = sum(question.answered for question in row.questions)
+            words = say(fact("overview.share", part=answered, whole=len(row.questions))) if row.questions else ""
+            lines.append(f"| {name} | {self._state(row)} | {passed} | {words} | {points} |")
         return "\n".join(lines)
 
     def _name(self, row: LessonRow) -> str:
         """Return a lesson's title as a link. If there are workshops, core lessons are bold and workshops are indented."""
         name = f"[{label_of(row.lesson)} {row.title}]({row.lesson}/{row.lesson}.ipynb)"
-        needs = f" · needs {', '.join(row.needs)}" if row.needs else ""
-        takes = f" · {row.minutes} minutes" if row.minutes else ""
+        needs = f" · {say(fact('overview.needs', labels=row.needs))}" if row.needs else ""
+        takes = f" · {say(fact('overview.minutes', count=row.minutes))}" if row.minutes else ""
         asks = f"<br>{_in_cell(row.question)}" if row.question else ""
         if row.workshop:
             return f"&emsp;{name}{takes}{needs}{asks.replace('<br>', '<br>&emsp;')}"
         return (f"**{name}**" if any(other.workshop for other in self.rows) else name) + takes + needs + asks
 
     def _line(self, row: LessonRow) -> str:
-        line = f"{label_of(row.lesson)} {row.title}: {self._done(row)} of {len(row.exercises)} exercises"
-        line = ("  " if row.workshop else "") + line
-        needs = f"needs {', '.join(row.needs)}" if row.needs else ""
-        if remarks := " · ".join(filter(None, ["workshop" if row.workshop else "", needs])):
+        done = say(fact("overview.exercises", passed=self._done(row), of=len(row.exercises)))
+        line = ("  " if row.workshop else "") + f"{label_of(row.lesson)} {row.title}: {done}"
+        needs = say(fact("overview.needs", labels=row.needs)) if row.needs else ""
+        if remarks := " · ".join(filter(None, [say(fact("overview.workshop")) if row.workshop else "", needs])):
             line += f" ({remarks})"
         words = panel.open_words(row.questions) if learner_status.begun(row) else ""
         return f"{line} {self._state(row)}".rstrip() + (f"; {words}" if words else "")
@@ -90,8 +92,8 @@ class Contents:
 
     def _state(self, row: LessonRow) -> str:
         if row.done:
-            return f"{panel.SYMBOL['pass']} done"
-        return f"{panel.SYMBOL['part']} begun" if learner_status.begun(row) else ""
+            return f"{panel.SYMBOL['pass']} {say(fact('overview.state.done'))}"
+        return f"{panel.SYMBOL['part']} {say(fact('overview.state.begun'))}" if learner_status.begun(row) else ""
 
 
 def _in_cell(text: str) -> str:
@@ -108,7 +110,7 @@ def contents(home: Path) -> Contents:
     return Contents(rows, following, beside)
 
 
-def _following(home: Path, rows: Sequence[LessonRow]) -> Step:
+def _following(home: Path, rows: Sequence[LessonRow]) -> Linked:
     """Return the next step: the first open exercise or question, in core notebooks before workshops."""
     for row in learner_status.core_path_first(rows):
         for exercise in row.exercises:
@@ -121,24 +123,36 @@ def _following(home: Path, rows: Sequence[LessonRow]) -> Step:
         for question in row.questions:
             if not question.answered:
                 link = f"{row.lesson}/{question.link}"
-                return f"{label_of(row.lesson)} {row.title}: {question.title} (in words)", link
+                asked = say(fact("overview.asked", title=question.title))
+                return f"{label_of(row.lesson)} {row.title}: {asked}", link
     return say(fact("overview.done")), ""
 
 
 def ahead(folder: Path, exercise: str) -> str:
     """Return `next_step` as a line for a terminal: how much is done, and the next exercise or lesson."""
-    steps = [text for text, _ in next_step(folder, exercise)]
-    wanted = ("next", "that was", "or the workshop")
-    return panel.plain(" · ".join([*steps[:1], *(text for text in steps[1:] if text.startswith(wanted))]))
+    wanted = ("step.done", "step.exercise", "step.lesson", "step.last", "step.workshop")
+    return panel.plain(" · ".join(say(step.what) for step in _steps(folder, exercise) if step.what.key in wanted))
 
 
-def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
+@dataclass(frozen=True)
+class Step:
+    """How much of the lesson is done, or what to do next. `what` becomes the words, and `link` is empty if nothing is to open."""
+
+    what: Fact
+    link: str = ""
+
+
+def next_step(folder: Path, exercise: str) -> tuple[Linked, ...]:
     """Return how much of the lesson is done ("5 of 10"), and what to do next.
 
     The next step is the first open exercise after `exercise`, continuing from the top. If all are done, the next steps are
     the open written questions, the next core notebook, and this chapter's open workshops. `folder` is a lesson's folder in a
     workspace; the result is empty elsewhere.
     """
+    return tuple((say(step.what), step.link) for step in _steps(folder, exercise))
+
+
+def _steps(folder: Path, exercise: str) -> tuple[Step, ...]:
     home, lesson = folder.parent, folder.name
     if not (home / progress.MARKER).is_dir():
         return ()
@@ -147,26 +161,27 @@ def next_step(folder: Path, exercise: str) -> tuple[Step, ...]:
         exercises = row.exercises
         done = [each.status == "pass" for each in exercises]
         ids = [each.id for each in exercises]
-        steps = [(f"{sum(done)} of {len(done)} exercises of this lesson done", "")]
+        steps = [Step(fact("step.done", passed=sum(done), of=len(done)))]
         at = ids.index(exercise) + 1
         left = [name for name, passed in zip(ids[at:] + ids[:at], done[at:] + done[:at], strict=True) if not passed]
         if left:
-            return (*steps, (f"next: `{left[0]}`", learner_status.link(home, lesson, left[0])))
+            return (*steps, Step(fact("step.exercise", name=left[0]), learner_status.link(home, lesson, left[0])))
         if unanswered := panel.open_words(row.questions):
             steps += [
-                (f"{unanswered} (once answered, save: Ctrl+S)", ""),
-                *((question.title, question.link) for question in row.questions if not question.answered),
+                Step(fact("step.words", open=unanswered)),
+                *(Step(fact("step.asked", title=each.title), each.link) for each in row.questions if not each.answered),
             ]
-        every = [("all lessons", "../index.ipynb")] if (home / "index.ipynb").exists() else []
+        every = [Step(fact("step.index"), "../index.ipynb")] if (home / "index.ipynb").exists() else []
         names = workspace.names(home)
         beside = learner_status.status(home, only=lesson_names.workshops_beside(names, lesson))
-        workshops = [_step("or the workshop", each.lesson, each.title) for each in beside if not each.done]
+        workshops = [_lesson_step("step.workshop", each.lesson, each.title) for each in beside if not each.done]
         if later := lesson_names.next_core(names, lesson):
-            return (*steps, _step("next lesson:", later, workspace.load_pack(home, later).title), *workshops, *every)
-        return (*steps, ("that was the last lesson", ""), *workshops, *every)
+            following = _lesson_step("step.lesson", later, workspace.load_pack(home, later).title)
+            return (*steps, following, *workshops, *every)
+        return (*steps, Step(fact("step.last")), *workshops, *every)
     except (CourseError, OSError, ValueError, IndexError):
         return ()  # a damaged workspace must not cost the check
 
 
-def _step(what: str, lesson: str, title: str) -> Step:
-    return f"{what} {label_of(lesson)} {title}", f"../{lesson}/{lesson}.ipynb"
+def _lesson_step(key: str, lesson: str, title: str) -> Step:
+    return Step(fact(key, label=label_of(lesson), title=title), f"../{lesson}/{lesson}.ipynb")
