@@ -2,10 +2,11 @@
 
 import ast
 import functools
+import html
 import re
 import string
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 import pytest
 
 from autograder.authoring.course import find_lesson, settings
+from autograder.diagnosis import panel
 from autograder.diagnosis.attempt import check_answer
-from autograder.diagnosis.explain import Report, make_report
+from autograder.diagnosis.explain import ExerciseRow, Grid, LessonRow, QuestionRow, Report, make_report
 from autograder.diagnosis.phrase import briefly, say, translated
 from autograder.diagnosis.sentences import ENGLISH
 from autograder.judging.call_answer import observe
@@ -25,6 +27,8 @@ from autograder.mutants.operators import edits
 from autograder.mutants.result_and_input_operators import slips
 from autograder.mutants.source import source_of
 from autograder.packs import make_pack
+from autograder.workspace import learner_status, progress
+from autograder.workspace.in_cells import overview
 from tests.diagnosis.test_repair import ATTEND, COUNTER, OWN_WAY, cell
 from tests.mutants.test_mutants import ATTEND as NEAR
 from tests.mutants.test_mutants import records as near_records
@@ -35,7 +39,6 @@ FOLDERS = ("judging", "mutants", "packs", "diagnosis", "grading/marking", "works
 FILES = ("workspace/rerun.py", "workspace/learner_status.py", "live/session.py")
 MAY_HOLD_SENTENCES = {
     "diagnosis/sentences.py": "the catalogue itself",
-    "diagnosis/panel.py": "the template of panels",
     "packs/pack_file.py": "what differs between two packs, for who builds them",
     "workspace/in_cells/check.py": "errors about names and cells, made in one function and raised in another",
     "workspace/in_cells/solutions.py": "an error that is raised in two places",
@@ -279,3 +282,77 @@ def test_the_same_is_found_of_a_class_in_another_language() -> None:
     record = make_pack.make_record("a_lesson", COUNTER, 0, naming="listed")
     text = "class Counter:\n    def __init__(self):\n        self.total = 0\n    def add(self, k):\n        return k"
     _assert_same_findings(*_both(record, cell("Counter", text)))
+
+
+# ------------------------------------------------------------------------------------------ what surrounds the sentences
+
+NOTE, GRID = "12", Grid("34", np.eye(2), np.eye(2) > 0, (0, 0), diverging=True)  # without letters, as all that is not ours here
+ROW = LessonRow(
+    "01_2", NOTE, True, ("00",), "", 5, 1.0, 4.0, False,
+    tuple(ExerciseRow("1", NOTE, 1.0, 2.0, status, 1, NOTE) for status in ("pass", "part", "fail", "todo")),
+    tuple(QuestionRow("2", NOTE, "3", 1.0, answered) for answered in (True, False)),
+)  # fmt: skip
+
+
+def _report(status: str, *, hidden: bool) -> Report:
+    """A report with everything that a panel can show, in which no text has a letter."""
+    return Report(
+        status, NOTE, 1.0, 2.0, NOTE, NOTE, NOTE, (GRID,), snippet=NOTE, checks=(("1", "pass"), ("2", "fail"), ("3", "skip")),
+        cases=(("1", True), ("2", False)), notes=(NOTE,), hints=("1", "2", "3"), hidden=hidden, following=((NOTE, ""),),
+        effort=NOTE, change=NOTE,
+    )  # fmt: skip
+
+
+def _seen(markup: str) -> str:
+    """What a reader sees of HTML, or of Markdown with links."""
+    return html.unescape(re.sub(r"<[^>]*>|&[a-z]+;|\]\([^)]*\)", " ", markup))
+
+
+def _rendered() -> Iterator[tuple[str, str]]:
+    """The name of each kind of panel, and what it shows where nothing but the engine's own words has letters."""
+    for status in panel.SYMBOL:
+        for hidden in (False, True):
+            report = _report(status, hidden=hidden)
+            yield from (("to_html", _seen(panel.to_html(report))), ("to_text", panel.to_text(report)))
+    one_open = replace(ROW, questions=ROW.questions[1:])
+    for row in (ROW, one_open, replace(ROW, questions=ROW.questions * 2)):
+        yield from (("overview_html", _seen(panel.overview_html(row))), ("overview_text", panel.overview_text(row)))
+    for row in (ROW, replace(ROW, done=True, workshop=False)):
+        contents = overview.Contents([row], (NOTE, "1"), ((NOTE, "2"),))
+        yield from (("contents", repr(contents)), ("contents", _seen(contents._repr_markdown_())))
+
+
+def _letters(text: str) -> list[str]:
+    return re.findall(r"[A-Za-z]+", text)
+
+
+def test_every_word_of_a_panel_is_the_catalogues() -> None:
+    assert all(_letters(shown) for _, shown in _rendered())
+    with translated(_in_another_language()):
+        for name, shown in _rendered():
+            assert _letters(shown) == [], (name, shown)
+
+
+def test_a_report_with_everything_leaves_nothing_out_of_its_panel() -> None:
+    """Else the test above would miss the words around it."""
+    left_out = {"surprise", "carried", "known", "unknown", "hedged", "unfinished", "unread"}  # without words of their own
+    assert [name for name, value in asdict(_report("fail", hidden=True)).items() if not value and name not in left_out] == []
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_every_word_of_the_next_step_is_the_catalogues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool) -> None:
+    (tmp_path / progress.MARKER).mkdir()
+    (tmp_path / "index.ipynb").touch()
+    exercises = tuple(replace(one, id=str(place), status="pass") for place, one in enumerate(ROW.exercises))
+    here = replace(ROW, exercises=(*exercises[:-1], replace(exercises[-1], status="fail")) if left else exercises)
+    rows = {"01_2": here, "01_3": replace(ROW, lesson="01_3")}
+    monkeypatch.setattr(learner_status, "status", lambda _, only: [rows[name] for name in only])
+    monkeypatch.setattr(learner_status, "link", lambda *_: "")
+    monkeypatch.setattr(overview.workspace, "names", lambda _: ("01_2", "01_3"))
+    monkeypatch.setattr(overview.lesson_names, "workshops_beside", lambda *_: ("01_3",))
+    monkeypatch.setattr(overview.lesson_names, "next_core", lambda *_: None)
+    assert overview.ahead(tmp_path / "01_2", "0")
+    with translated(_in_another_language()):
+        shown = [overview.ahead(tmp_path / "01_2", "0"), *(text for text, _ in overview.next_step(tmp_path / "01_2", "0"))]
+    assert len(shown) == (3 if left else 7)
+    assert _letters(" ".join(shown)) == [], shown
