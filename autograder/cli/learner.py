@@ -205,9 +205,10 @@ def _watch(arguments: argparse.Namespace) -> int:
     heed_ctrl_c()
     folder = workspace.locate(arguments.workspace)
     lessons = [workspace.find(folder, arguments.lesson)] if arguments.lesson else workspace.names(folder)
-    print(f"Watching {len(lessons)} notebooks in {folder}. Save one to check it; Ctrl-C ends.", flush=True)
     try:
-        for lesson, exercises in watch.saves(folder, lessons):
+        saves = watch.saves(folder, lessons)
+        print(f"Watching {len(lessons)} notebooks in {folder}. Save one to check it; Ctrl-C ends.", flush=True)
+        for lesson, exercises in saves:
             print(f"\n{lesson}: {', '.join(sorted(exercises))}", flush=True)
             checked = rerun.run(folder, lesson, exercises)
             print_checked(checked, steps=_steps(folder, checked))

@@ -69,12 +69,21 @@ def affected(before: list[Cell], after: list[Cell]) -> set[str]:
 
 
 def saves(folder: Path, lessons: list[str]) -> Iterator[tuple[str, set[str]]]:
-    """Yield `(lesson, exercises)` whenever saving a lesson's notebook has affected these exercises. Never ends by itself."""
-    known = {lesson: cells(workspace.load(workspace.notebook(folder, lesson))) for lesson in lessons}
+    """Return an endless iterator of `(lesson, exercises)`, one for each save of a lesson's notebook that affects these exercises.
+
+    Every save after this call counts, even one before the first item is asked for.
+    """
     stamps = {lesson: _stamp(workspace.notebook(folder, lesson)) for lesson in lessons}
+    known = {lesson: cells(workspace.load(workspace.notebook(folder, lesson))) for lesson in lessons}
+    return _saves(folder, known, stamps)
+
+
+def _saves(
+    folder: Path, known: dict[str, list[Cell]], stamps: dict[str, tuple[int, int] | None]
+) -> Iterator[tuple[str, set[str]]]:
     while True:
         time.sleep(POLL_S)
-        for lesson in lessons:
+        for lesson in known:
             path = workspace.notebook(folder, lesson)
             stamp = _stamp(path)
             if stamp in (None, stamps[lesson]):

@@ -96,6 +96,12 @@ def test_watching_sleeps_between_looks_and_reads_a_notebook_only_when_it_was_sav
     assert len(reads) == 1 + 5 + 1
 
 
+def test_a_save_counts_from_the_moment_that_watching_begins(work: Path, path: Path, set_answer: SetAnswer) -> None:
+    saves = watch.saves(work, [LESSON])
+    set_answer(path, "average_pool", RIGHT)
+    assert next(saves) == (LESSON, {"average_pool"})
+
+
 def test_watch_checks_what_was_saved_and_ends_cleanly(work: Path, path: Path, set_answer: SetAnswer, tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     with log.open("w") as out:
@@ -103,7 +109,6 @@ def test_watch_checks_what_was_saved_and_ends_cleanly(work: Path, path: Path, se
         watcher = subprocess.Popen(command, stdout=out, stderr=out)
     try:
         _wait(lambda: "Watching 1" in log.read_text(encoding="utf-8"))
-        time.sleep(0.5)  # past its first look
         set_answer(path, "average_pool", RIGHT)
         _wait(lambda: "✓ Average the values" in log.read_text(encoding="utf-8"))
         watcher.send_signal(signal.SIGINT)
