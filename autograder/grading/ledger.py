@@ -47,9 +47,10 @@ class ExerciseRow:
 class StudentRow:
     """The outcome for one student: the autograded `score` of `points`, `flags` for a person, a `problem` if grading failed.
 
-    `notes` are the flags that the student sees too, about how the submission was read. `refused` maps the name of each
-    system call that the sandbox refused to 1, however often it was made. `marked_late` comes from the learning platform.
-    `seconds` is the time that the submission and its marking took, without other work on the machine.
+    `notes` are what the student sees too, about how the submission was read: flags, and a problem with reading it, which is
+    not among the flags. `refused` maps the name of each system call that the sandbox refused to 1, however often it was made.
+    `marked_late` comes from the learning platform. `seconds` is the time that the submission and its marking took, without
+    other work on the machine.
     """
 
     student: str
@@ -66,10 +67,8 @@ class StudentRow:
 
     @property
     def remarks(self) -> list[str]:
-        """The problem, if any, followed by the flags that don't repeat it."""
-        if self.problem is None:
-            return self.flags
-        return [self.problem, *(flag for flag in self.flags if self.problem not in flag)]
+        """The problem, if any, followed by the flags."""
+        return self.flags if self.problem is None else [self.problem, *self.flags]
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class Writer:
                 page = page_for(row, notebook, self._pages, book, marked.page_s)
                 write_whole(self._path(book, "feedback", job.student), page)
             except Exception as error:  # a library may fail on what a learner wrote; the marks stand, and grading continues
+                row.flags = [*_unreadable(row.problem), *row.flags]  # a row has one problem
                 row.problem = f"graded, but without a feedback page: {type(error).__name__}: {str(error)[:300]}."
         self.waiting.append((job.key, row))
 
@@ -89,11 +90,17 @@ def row_of(job: Job, future: "Future[Marked]", points: float) -> tuple[StudentRo
         for name, report in marked.reports.items()
     }
     score = round(sum(exercise.score for exercise in exercises.values()), 2)
-    flags, notes = ledger.bounded([job.note, *marked.flags] if job.note else marked.flags), ledger.bounded(marked.notes)
+    unreadable = _unreadable(marked.unreadable)
+    about_file = [*([job.note] if job.note else []), *([] if job.problem else unreadable)]
+    flags, notes = ledger.bounded([*about_file, *marked.flags]), ledger.bounded([*unreadable, *marked.notes])
     row = StudentRow(job.student, score, points, exercises, flags, notes, job.problem, marked.seconds, marked.tier)
     row.refused = dict.fromkeys(marked.refused, 1)  # a student could spell out a hidden input by the number of calls
     row.marked_late = job.marked_late
     return row, marked
+
+
+def _unreadable(why: str | None) -> list[str]:
+    return [f"unreadable: {why}"] if why else []
 
 
 def page_for(row: StudentRow, notebook: Any, pages: Pages, book: Gradebook, seconds: float = READ_S) -> str:

@@ -1,11 +1,17 @@
 """What an instructor sees on a terminal."""
 
 import time
+from concurrent.futures import Future
 
+import nbformat
 import pytest
 
 from autograder.cli import instructor_output
 from autograder.grading.ledger import ClassReport, ExerciseRow, StudentRow
+from autograder.grading.marking.mark_submission import Marked
+from autograder.grading.marking.read_submission import Handed
+from autograder.grading.submitted_folders import Job
+from autograder.grading.write_results import row_of
 
 ADA = StudentRow("ada", 1.0, 2.0, {"pool": ExerciseRow(1.0, 2.0, "part", "half", None)}, tier="bubblewrap")
 
@@ -66,7 +72,11 @@ def test_the_next_step_is_to_grade_by_hand_only_where_there_are_written_answers(
     assert said.endswith(command)
 
 
-def test_why_a_submission_cannot_be_read_is_said_once() -> None:
-    problem = "expected 01.ipynb, found 01.pdf: it is a PDF, which holds no code to run"
-    row = StudentRow("eve", 0.0, 2.0, flags=[f"unreadable: {problem}", "marked late"], problem=problem)
-    assert row.remarks == [problem, "marked late"]
+@pytest.mark.parametrize("named_rightly", [False, True])
+def test_why_a_submission_cannot_be_read_is_said_once(named_rightly: bool) -> None:
+    why = "expected 01.ipynb, found 01.pdf: it is a PDF, which holds no code to run"
+    marked: Future[Marked] = Future()
+    marked.set_result(Marked(nbformat.v4.new_notebook(), flags=["a note", "marked late"], notes=["a note"], unreadable=why))
+    row, _ = row_of(Job("eve", Handed(None, why), None if named_rightly else why, None, "", "key"), marked, 2.0)
+    assert row.remarks == [f"unreadable: {why}" if named_rightly else why, "a note", "marked late"]
+    assert row.notes == [f"unreadable: {why}", "a note"]

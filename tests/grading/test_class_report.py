@@ -129,7 +129,7 @@ def test_a_table_for_a_spreadsheet_has_the_silent_first_and_no_formula() -> None
 
 def test_a_mistake_that_the_engine_described_itself_is_no_named_one_and_a_reason_is_given_once() -> None:
     first = asked()[0]
-    flags = ["unreadable: no notebook", "one cell is missing"]
+    flags = ["one cell is missing"]
     shown = view(a_class(row("ann", {first.id: "~11"}), row("ben", problem="no notebook", flags=flags)), "T", asked())
     assert shown.held == []
     assert [each.students for each in shown.unexplained] == [["ann"]]

@@ -85,7 +85,7 @@ def test_nothing_is_said_of_a_submission_that_came_back_as_it_should(graded: Gra
 
 def test_what_is_said_to_the_student_is_said_to_the_grader(graded: Graded) -> None:
     for row, _, _ in graded.values():
-        assert set(row.notes) <= set(row.flags)
+        assert set(row.notes) <= {*row.flags, f"unreadable: {row.problem}"}
 
 
 def test_an_answer_that_asks_for_a_package_that_is_not_there_is_to_be_looked_at(graded: Graded) -> None:

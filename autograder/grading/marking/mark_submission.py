@@ -53,6 +53,7 @@ class Marked:
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # the flags that the student sees too
+    unreadable: str = ""  # why no cell could be read, which is in neither list
     broken: list[str] = field(default_factory=list)  # given cells that failed, with the error; see `rehearsal`
     refused: Counter[str] = field(default_factory=Counter)  # system calls that the sandbox refused, by name
     tier: str = ""
@@ -145,7 +146,7 @@ class _Marking:
         sys.path += [folder for folder in scheme.given if folder not in sys.path]  # behaviours are judged here, on a cluster too
         self.files = handed.modules()
         self.modules, self.imports = [text_of(data) for data in self.files.values()], Imports(self.files)
-        self.notebook, self.notes, self.flags = self.rebuild(handed)
+        self.notebook, self.unreadable, self.notes, self.flags = self.rebuild(handed)
         self.checks = {name: cell for cell in self.notebook.cells if (name := exercise_of(cell)) is not None}
         self.run = to_run(scheme.released, self.notebook)
         self.answers = {str(grade_id(cell)): cell for cell in self.run if is_answer(cell)}
@@ -176,6 +177,7 @@ class _Marking:
             reports,
             flags=list(dict.fromkeys([*notes, *self.flags])),
             notes=notes,
+            unreadable=self.unreadable,
             broken=broken,
             refused=Counter(self.fixed.refused),
             tier=tier,
@@ -184,16 +186,16 @@ class _Marking:
             cut=self.cut,
         )
 
-    def rebuild(self, handed: Handed) -> tuple[Any, list[str], list[str]]:
-        """Return the notebook to grade, notes for the student, and flags for a person."""
-        cells, notes = handed.cells()
+    def rebuild(self, handed: Handed) -> tuple[Any, str, list[str], list[str]]:
+        """Return the notebook to grade, why nothing could be read, notes for the student, and flags for a person."""
+        cells, unreadable, notes = handed.cells()
         ours = {*(cell.source for cell in self.scheme.released.cells), *self.scheme.references.values()}
         flags = read_submission.read_ahead(cells, ours, self.modules, self.reading)
         rebuilt = rebuild(self.scheme.released, cells)
         flags += read_submission.read_anew(rebuilt.notebook, self.reading)
         notes += [str(flag) for flag in rebuilt.flags if cells or flag.kind != "missing"]
         notes += read_submission.show(rebuilt, read_submission.draw(rebuilt.pictures, self.reading))
-        return rebuilt.notebook, notes, flags
+        return rebuilt.notebook, unreadable, notes, flags
 
     def texts_to_run(self) -> dict[str, str]:
         """Return the text to run for each cell, by its id, with slips in answers corrected and missing modules not imported."""

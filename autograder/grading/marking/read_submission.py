@@ -54,17 +54,17 @@ class Handed:
         parts += [part for name, data in sorted(self.files.items()) for part in (name.encode("utf-8", "replace"), data)]
         return b"\0".join([*parts, *(note.encode("utf-8", "replace") for note in (self.unreadable, *self.notes))])
 
-    def cells(self) -> tuple[list[Cell], list[str]]:
-        """Return the submission's cells, and notes for the learner."""
+    def cells(self) -> tuple[list[Cell], str, list[str]]:
+        """Return the submission's cells, why they could not be read (empty if they could), and notes for the learner."""
         unreadable, cells = self.unreadable, list[Cell]()
         if self.data is not None:
             try:
                 cells = parse_script(self.data) if self.script else parse(self.data)
             except UnreadableError as error:
                 unreadable = str(error)
-        notes = [*([f"unreadable: {unreadable}"] if unreadable else []), *self.notes]
         runs = self.modules()
-        return cells, [*notes, *(f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs)]
+        unread = [f"{shown(name)} was not read: only the notebook is" for name in self.files if name not in runs]
+        return cells, unreadable, [*self.notes, *unread]
 
     def modules(self) -> dict[str, bytes]:
         """Return the files that are the learner's own modules and don't hide an installed one."""

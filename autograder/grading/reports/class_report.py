@@ -216,7 +216,8 @@ def _needy(rows: Sequence[StudentRow]) -> list[Needy]:
     needy = []
     for row in rows:
         states = [state.status for state in row.exercises.values()]
-        reasons = [(0 if remark == row.problem else 1, remark) for remark in row.remarks]
+        reasons = [] if row.problem is None else [(0, row.problem)]
+        reasons += [(1, flag) for flag in row.flags]
         if states and all(status == "todo" for status in states):
             reasons.append((2, "no exercise was started"))
         elif row.points and row.score < FEW * row.points and not row.problem:
