@@ -45,10 +45,13 @@ MAY_HOLD_SENTENCES = {
 }
 MAY_READ_SENTENCES = {"diagnosis/phrase.py": "shortens what an author wrote, where two mistakes are told at once"}
 
+MAY_READ_REMARKS = {"cli/learner.py": "compares with the constant that was given, and not with its words"}
+
 READ = {"headline", "advice", "says", "fix", "detail", "change"}
 SAYING = {"say", "text_of", "clause", "clauses", "briefly", "next_step", "headline_of", "advice_of", "change_of", "to_text"}
 MATCHING = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "replace", "find",
             "index", "search", "match", "fullmatch", "findall", "finditer", "sub"}  # fmt: skip
+REMARKS = {"flag", "flags", "note", "notes", "remark", "remarks", "problem", "problems"}  # words about a submission or answer
 STEPS_ALONE = {key for key in ENGLISH if key.startswith(("unlisted", "repaired"))}  # steps of a finding, not of a fact
 
 
@@ -122,6 +125,40 @@ def test_no_code_matches_on_the_text_of_a_sentence() -> None:
         name = path.relative_to(ENGINE).as_posix()
         found = list(_readings(ast.parse(path.read_text(encoding="utf-8"))))
         assert not found or name in MAY_READ_SENTENCES, (name, found)
+
+
+def _is_remark(node: ast.expr) -> bool:
+    """Whether an expression is by its name a remark or a list of them, or the text of one."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "str" and node.args:
+        return _is_remark(node.args[0])
+    return getattr(node, "attr", getattr(node, "id", None)) in REMARKS
+
+
+def _remarks_read(tree: ast.Module) -> Iterator[str]:
+    """Where a remark is searched, or compared with anything but None: its kind is data, its words are for people."""
+    for node in ast.walk(tree):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MATCHING:
+            parts = [node.func.value, *node.args]
+        elif isinstance(node, ast.Compare) and not all(isinstance(way, ast.Is | ast.IsNot) for way in node.ops):
+            parts = [node.left, *node.comparators]
+        if any(_is_remark(part) for part in parts):
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("line", [
+    "flag.startswith('missing')", "re.search('missing', str(flag))", "self.problem not in flag", "remark == row.problem",
+])  # fmt: skip
+def test_reading_a_remark_is_found(line: str) -> None:
+    assert list(_remarks_read(ast.parse(line)))
+    assert not list(_remarks_read(ast.parse("flag.kind == 'missing' or row.problem is None or f'{flag}.'.strip()")))
+
+
+def test_no_code_matches_on_the_text_of_a_flag_or_a_problem() -> None:
+    for path in sorted(ENGINE.rglob("*.py")):
+        name = path.relative_to(ENGINE).as_posix()
+        found = list(_remarks_read(ast.parse(path.read_text(encoding="utf-8"))))
+        assert bool(found) == (name in MAY_READ_REMARKS), (name, found)
 
 
 def _keys_made(tree: ast.Module) -> Iterator[str]:
