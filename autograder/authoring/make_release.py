@@ -11,8 +11,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import nbformat
 
@@ -34,8 +35,25 @@ LINE_LIMIT = 88
 CELL_S = 1800  # elapsed seconds before a cell counts as hanging; training takes ten times as long on a busy machine
 
 
-def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
-    """Make packs, source notebooks and releases of `lessons`, yielding a line before and after each step.
+@dataclass(frozen=True)
+class BuildStep:
+    """A step of building a lesson, which begins, or the end of it: its files were "written", or are "unchanged".
+
+    `detail` holds the files that were written, or the exercises for which the new pack recognises fewer programs.
+    """
+
+    lesson: str
+    kind: Literal["pack", "shrunken", "execute", "renew", "release", "written", "unchanged"]
+    detail: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the lesson is built."""
+        return self.kind in ("written", "unchanged")
+
+
+def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[BuildStep]:
+    """Make packs, source notebooks and releases of `lessons`, yielding each step as it begins, and the end of each lesson.
 
     `again` also executes unchanged lessons. Each lesson is made in a separate folder and replaces the old files at the end,
     so an interrupted build leaves every lesson either old or new. Raises CourseError if the lesson's author has to correct
@@ -57,23 +75,23 @@ def build(lessons: Sequence[Lesson], *, again: bool = False) -> Iterator[str]:
                 shutil.copytree(root / "source" / lesson.name, source, dirs_exist_ok=True)
             changes: dict[Path, Path | None] = {}
             if lesson in stale:
-                yield f"{lesson.name}: making its pack"
+                yield BuildStep(lesson.name, "pack")
                 shutil.copy(makers.wait(lesson), source)
                 entries = pack_digests.read(root)
                 before = entries.get(lesson.name)
                 pack = pack_file.load(lesson.pack_in(aside / "source"))
                 entries[lesson.name] = pack_digests.entry_of(pack, digests[lesson.name])
                 for line in pack_digests.shrunken(before["near"] if before else {}, pack.near_counts):
-                    yield f"{lesson.name}: {line}"
+                    yield BuildStep(lesson.name, "shrunken", line)
                 write_whole(record := aside / pack_digests.FILE, pack_digests.text_of(entries))
                 changes[root / pack_digests.FILE] = record
             yield from _renew_source(lesson, lesson.notebook_in(aside / "source"), again=again)
-            yield f"{lesson.name}: releasing it"
+            yield BuildStep(lesson.name, "release")
             _generate(api, lesson.name)
             changes |= _changed_files(lesson, aside, root)
             replace_all(changes, aside / "replaced")
             names = ", ".join(sorted(path.relative_to(root).as_posix() for path in changes))
-            yield f"{lesson.name}: wrote {names}" if names else f"{lesson.name}: nothing has changed"
+            yield BuildStep(lesson.name, "written", names) if names else BuildStep(lesson.name, "unchanged")
     for page in _pages_beside(root):
         write_whole(page, (root / page.name).read_bytes())
 
@@ -91,15 +109,15 @@ def _has_pack(lesson: Lesson, root: Path, made_from: str) -> bool:
     return path.exists() and not pack_digests.problems_of(pack_file.load(path), entry, made_from)
 
 
-def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[str]:
+def _renew_source(lesson: Lesson, path: Path, *, again: bool) -> Iterator[BuildStep]:
     """Write the source notebook, executing it if its outputs may have changed."""
     wanted, stated = _provenance(lesson), _made_from(path)
     notebook = read_lesson(lesson)
     if again or stated.get("built_from") != wanted["built_from"]:
-        yield f"{lesson.name}: executing its cells"
+        yield BuildStep(lesson.name, "execute")
         _execute(notebook, path.parent)
     elif stated != wanted or _plain(path) != _plain_cells(notebook):  # the text that the engine adds has changed
-        yield f"{lesson.name}: renewing its text"
+        yield BuildStep(lesson.name, "renew")
         _keep_outputs(notebook, nbformat.read(path, as_version=4))
     else:
         return

@@ -82,7 +82,7 @@ def _build(arguments: argparse.Namespace) -> int:
     if arguments.check:  # executed lessons keep all threads, because some of them measure times
         one_thread()
     from autograder.authoring import make_release, readme_tables, style
-    from autograder.cli.instructor_output import counted, steps_bar
+    from autograder.cli.instructor_output import counted, print_step, steps_bar
 
     chosen = _chosen(arguments.lessons)
     if arguments.check:
@@ -92,15 +92,18 @@ def _build(arguments: argparse.Namespace) -> int:
         problems += [f"{path}: its generated tables are out of date: run `attn build`" for path in stale]
         print("\n".join(problems) if problems else f"{len(chosen)} lessons: everything generated agrees with its source.")
         return 1 if problems else 0
-    lines = make_release.build(chosen, again=arguments.again) if arguments.packs is None else None
-    finished: set[str] = set()
+    finished = 0
     with steps_bar(f"building {counted(len(chosen), 'notebook')}", len(chosen)) as steps:
-        for line in lines or make_release.write_packs(chosen, arguments.packs):
-            print(line, flush=True)
-            name, _, step = line.partition(": ")
-            if not step or step.startswith(("wrote", "nothing has changed")):
-                finished.add(name)
-                steps.count(len(finished), len(chosen))
+        if arguments.packs is not None:
+            for finished, path in enumerate(make_release.write_packs(chosen, arguments.packs), start=1):
+                print(path, flush=True)
+                steps.count(finished, len(chosen))
+        else:
+            for step in make_release.build(chosen, again=arguments.again):
+                print_step(step)
+                if step.finished:
+                    finished += 1
+                    steps.count(finished, len(chosen))
     if not arguments.lessons and arguments.packs is None:
         readme_tables.refresh(chosen, write=True)
     return 0

@@ -15,6 +15,7 @@ from autograder.cli.learner_output import console_for
 from autograder.diagnosis.panel import SYMBOL
 
 if TYPE_CHECKING:
+    from autograder.authoring.make_release import BuildStep
     from autograder.authoring.verify import Verdict
     from autograder.grading.ledger import ClassReport, StudentRow
     from autograder.grading.trials.unseen_answers import Told
@@ -28,6 +29,17 @@ SAID = {
     "landlock": "[bold]Graded without bubblewrap[/] (Landlock, with a user and a disk for each worker): SECURITY.md says what "
     "is promised then. Install it for the whole of it: apt install bubblewrap.",
 }
+
+
+STEPS = {
+    "pack": "making its pack", "execute": "executing its cells", "renew": "renewing its text", "release": "releasing it",
+    "shrunken": "{detail}", "written": "wrote {detail}", "unchanged": "nothing has changed",
+}  # fmt: skip
+
+
+def print_step(step: "BuildStep") -> None:
+    """Print at once what a build begins to do with a lesson, or how it ended."""
+    print(f"{step.lesson}: {STEPS[step.kind].format(detail=step.detail)}", flush=True)
 
 
 def print_verdicts(verdicts: "Sequence[Verdict]", total: Mapping[str, Any]) -> None:

@@ -5,10 +5,12 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
-from autograder.cli.instructor_output import progress_bar, steps_bar
+from autograder.authoring.make_release import BuildStep
+from autograder.cli.instructor_output import STEPS, print_step, progress_bar, steps_bar
 from autograder.grading.ledger import StudentRow
 
 CODE = """
@@ -27,6 +29,18 @@ def test_off_a_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         steps.done("ann", 1, 3)
         steps.count(2, 3)
     assert capsys.readouterr() == ("", "")
+
+
+def test_each_step_of_a_build_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = get_args(get_type_hints(BuildStep)["kind"])
+    assert set(kinds) == set(STEPS)
+    for kind in kinds:
+        print_step(BuildStep("01_a", kind, "b" if "{detail}" in STEPS[kind] else ""))
+    assert capsys.readouterr().out.splitlines() == [
+        "01_a: making its pack", "01_a: b", "01_a: executing its cells", "01_a: renewing its text", "01_a: releasing it",
+        "01_a: wrote b", "01_a: nothing has changed",
+    ]  # fmt: skip
+    assert [kind for kind in kinds if BuildStep("01_a", kind).finished] == ["written", "unchanged"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")

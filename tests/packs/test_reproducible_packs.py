@@ -10,6 +10,7 @@ import pytest
 
 from autograder.authoring import course, digests, make_release, pack_digests
 from autograder.authoring.course import course_root, find_lesson
+from autograder.authoring.make_release import BuildStep
 from autograder.authoring.reference_source import pack_files_of
 from autograder.packs import pack_file
 
@@ -79,9 +80,9 @@ def test_an_edit_of_the_text_touches_the_two_notebooks_and_no_pack(clone: Path) 
     before = _state(clone)
     path = clone / "lessons" / f"{FIRST}.md"
     path.write_text(path.read_text() + "\nOne more sentence.\n")
-    lines = list(make_release.build([find_lesson(FIRST)]))
-    assert not any("making its pack" in line for line in lines)
-    assert f"{FIRST}: executing its cells" in lines
+    steps = list(make_release.build([find_lesson(FIRST)]))
+    assert not any(step.kind == "pack" for step in steps)
+    assert BuildStep(FIRST, "execute") in steps
     assert _changed(clone, before) == [f"release/{FIRST}/{FIRST}.ipynb", f"source/{FIRST}/{FIRST}.ipynb"]
     assert make_release.check([find_lesson(FIRST)]) == []
 
@@ -89,16 +90,16 @@ def test_an_edit_of_the_text_touches_the_two_notebooks_and_no_pack(clone: Path) 
 def test_an_edit_of_an_exercise_makes_its_pack_again_and_writes_down_what_it_holds(clone: Path) -> None:
     before = _state(clone)
     _edit(clone / "exercises" / "start_here.py", "reference=", "search=0.05,\n        reference=")
-    lines = list(make_release.build([find_lesson(FIRST)]))
-    assert f"{FIRST}: making its pack" in lines
-    assert any("near programs," in line and "before" in line for line in lines), "a pack that shrinks is said"
+    steps = list(make_release.build([find_lesson(FIRST)]))
+    assert BuildStep(FIRST, "pack") in steps
+    assert any(step.kind == "shrunken" and "near programs," in step.detail for step in steps), "a pack that shrinks is said"
     assert f"source/{FIRST}/start_here{pack_file.SUFFIX}" in _changed(clone, before)
     assert make_release.check([find_lesson(FIRST)]) == []
 
 
 def test_what_is_built_is_not_built_again(clone: Path) -> None:
     before = _state(clone)
-    assert list(make_release.build([find_lesson(FIRST)])) == [f"{FIRST}: releasing it", f"{FIRST}: nothing has changed"]
+    assert list(make_release.build([find_lesson(FIRST)])) == [BuildStep(FIRST, "release"), BuildStep(FIRST, "unchanged")]
     assert _changed(clone, before) == []
 
 
