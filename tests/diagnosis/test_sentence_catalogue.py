@@ -26,8 +26,9 @@ from autograder.mutants.course_operators import load
 from autograder.mutants.operators import edits
 from autograder.mutants.result_and_input_operators import slips
 from autograder.mutants.source import source_of
+from autograder.notebooks import lesson_names
 from autograder.packs import make_pack
-from autograder.workspace import learner_status, progress
+from autograder.workspace import folder, learner_status, progress
 from autograder.workspace.in_cells import overview
 from tests.diagnosis.test_repair import ATTEND, COUNTER, OWN_WAY, cell
 from tests.mutants.test_mutants import ATTEND as NEAR
@@ -385,9 +386,9 @@ def test_every_word_of_the_next_step_is_the_catalogues(tmp_path: Path, monkeypat
     rows = {"01_2": here, "01_3": replace(ROW, lesson="01_3")}
     monkeypatch.setattr(learner_status, "status", lambda _, only: [rows[name] for name in only])
     monkeypatch.setattr(learner_status, "link", lambda *_: "")
-    monkeypatch.setattr(overview.workspace, "names", lambda _: ("01_2", "01_3"))
-    monkeypatch.setattr(overview.lesson_names, "workshops_beside", lambda *_: ("01_3",))
-    monkeypatch.setattr(overview.lesson_names, "next_core", lambda *_: None)
+    monkeypatch.setattr(folder, "names", lambda _: ("01_2", "01_3"))
+    monkeypatch.setattr(lesson_names, "workshops_beside", lambda *_: ("01_3",))
+    monkeypatch.setattr(lesson_names, "next_core", lambda *_: None)
     assert overview.ahead(tmp_path / "01_2", "0")
     with translated(_in_another_language()):
         shown = [overview.ahead(tmp_path / "01_2", "0"), *(text for text, _ in overview.next_step(tmp_path / "01_2", "0"))]
