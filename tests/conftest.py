@@ -6,8 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +22,7 @@ from autograder.notebooks.roles import grade_id, is_answer
 from autograder.sandbox.client import Sandbox
 from autograder.sandbox.isolation_tiers import available_tiers
 from tests import sample
+from tests.waiting import WAIT_S, wait_for_server
 
 CHROMIUM = os.environ.get("ATTN_CHROMIUM", "/usr/bin/chromium")
 GOLDEN = Path(__file__).parent / "golden"
@@ -257,17 +256,11 @@ def lab(place: Path) -> Iterator[tuple[str, Path]]:
     server = subprocess.Popen(command, cwd=folder, env={**lab.lab_environment(folder), **places}, stdout=log, stderr=log)
     try:
         url = f"http://127.0.0.1:{port}"
-        for _ in range(240):
-            assert server.poll() is None, (home / "log.txt").read_text()
-            try:
-                urllib.request.urlopen(f"{url}/api/status", timeout=2).close()
-                break
-            except OSError:
-                time.sleep(0.25)
+        wait_for_server(f"{url}/api/status", server, home / "log.txt")
         yield url, folder
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(WAIT_S)
         log.close()
 
 

@@ -16,7 +16,7 @@ from autograder.workspace import folder as workspace
 from autograder.workspace import index, progress
 from autograder.workspace.in_cells.check import find_record
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 
 def _cell(page: Any, text: str) -> Any:

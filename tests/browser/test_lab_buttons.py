@@ -12,7 +12,7 @@ from autograder.workspace.in_cells.released import released_source
 from tests.browser.test_jupyterlab import open_lesson, type_source
 
 LESSON, EXERCISE = "00_start_here", "average_pool"
-BROWSER = (pytest.mark.browser, pytest.mark.timeout(180))
+BROWSER = (pytest.mark.browser, pytest.mark.timeout(600))
 
 
 def marked(test: Any) -> Any:

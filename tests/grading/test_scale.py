@@ -26,6 +26,7 @@ from autograder.grading.marking.scheme import read_release
 from autograder.grading.trials import course_copy, demo
 from autograder.sandbox.isolation_tiers import available_tiers
 from autograder.sandbox.submission_limits import Limits
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),
@@ -319,7 +320,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     programs = _postgres()
     if programs is None:
         pytest.skip("no PostgreSQL server on this machine: apt install postgresql")
-    pytest.importorskip("psycopg")
+    psycopg = pytest.importorskip("psycopg")
     folder = Path("/tmp") / f"attn-postgres-{os.getpid()}"  # a socket's path must be short
     folder.mkdir()
     user: dict[str, Any] = {}
@@ -334,14 +335,15 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     subprocess.run([programs / "initdb", "-D", data, "-U", "attn", "-A", "trust", "--no-sync"], check=True, timeout=120, **quiet)
     options = ["-D", data, "-k", folder, "-c", "listen_addresses=", "-c", "fsync=off"]
     server = subprocess.Popen([programs / "postgres", *options], **quiet)
-    try:
-        import psycopg
 
-        for _ in range(100):
-            with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(host=str(folder), user="attn", dbname="postgres").close()
-                break
-            time.sleep(0.1)
+    def accepts() -> bool:
+        with contextlib.suppress(psycopg.OperationalError):
+            psycopg.connect(host=str(folder), user="attn", dbname="postgres").close()
+            return True
+        return False
+
+    try:
+        wait_until(accepts)
         yield f"postgresql+psycopg://attn@/postgres?host={folder}"
     finally:
         server.send_signal(signal.SIGINT)

@@ -11,8 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +19,12 @@ from typing import Any
 import pytest
 
 from autograder.sandbox.isolation_tiers import available_tiers
+from tests.waiting import WAIT_S, wait_for_server
 
 pytestmark = [
     pytest.mark.hub,
     pytest.mark.browser,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(WAIT_S),
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),  # SQLAlchemy 2.1, about nbgrader's own queries
 ]
 
@@ -104,21 +103,11 @@ def hub(
         server = subprocess.Popen(command, cwd=root, env=environment, stdout=out, stderr=out, start_new_session=True)
     try:
         url = f"http://127.0.0.1:{ports['port']}"
-        _wait_for(f"{url}/hub/api/", server, root / "hub.log")
+        wait_for_server(f"{url}/hub/api/", server, root / "hub.log")
         yield Hub(url, clone / "course", homes, environment)
     finally:
         server.send_signal(signal.SIGINT)  # the hub ends the users' servers and the proxy
-        server.wait(30)
-
-
-def _wait_for(url: str, server: Any, log: Path) -> None:
-    for _ in range(240):
-        assert server.poll() is None, log.read_text()
-        try:
-            return urllib.request.urlopen(url, timeout=2).close()
-        except OSError:
-            time.sleep(0.25)
-    raise AssertionError(log.read_text())
+        server.wait(WAIT_S)
 
 
 def log_in(hub: Hub, browser: Any, name: str, password: str) -> Any:

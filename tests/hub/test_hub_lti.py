@@ -22,13 +22,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from autograder.authoring.course import course_root
+from tests.waiting import WAIT_S, wait_for_server
 
 requests = pytest.importorskip("requests")
 jwt = pytest.importorskip("jwt", reason="no PyJWT: `pip install '.[hub]'`")
 pytest.importorskip("ltiauthenticator", reason="no ltiauthenticator: `pip install '.[hub]'`")
 rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
 
-pytestmark = [pytest.mark.hub, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.hub, pytest.mark.timeout(WAIT_S)]
 
 CLAIM = "https://purl.imsglobal.org/spec/lti/claim/"
 ROLE = "http://purl.imsglobal.org/vocab/lis/v2/"
@@ -77,7 +78,7 @@ class Hub:
         named = {"version": "1.3.0", "deployment_id": "1", "target_link_uri": self.url, "message_type": "LtiResourceLinkRequest"}
         named |= {"roles": [ROLE + role for role in roles], "resource_link": {"id": "1"}, "context": {"id": course}}
         named |= {"custom": {"login": login}}
-        basic = {"iss": self.platform, "aud": aud, "iat": now, "exp": now + 60, "nonce": nonce, "sub": "7"}
+        basic = {"iss": self.platform, "aud": aud, "iat": now, "exp": now + WAIT_S, "nonce": nonce, "sub": "7"}
         return basic | {CLAIM + name: value for name, value in named.items()}
 
     def users(self) -> dict[str, list[str]]:
@@ -127,17 +128,11 @@ def hub(
         )
     url = f"http://127.0.0.1:{ports['port']}"
     try:
-        for _ in range(240):
-            assert server.poll() is None, (root / "hub.log").read_text()
-            try:
-                requests.get(f"{url}/hub/api/", timeout=2).raise_for_status()
-                break
-            except requests.RequestException:
-                time.sleep(0.25)
+        wait_for_server(f"{url}/hub/api/", server, root / "hub.log")
         yield Hub(url, address, key)
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(30)
+        server.wait(WAIT_S)
 
 
 def test_a_learner_and_a_teacher_come_in_under_their_names_and_in_their_groups(hub: Hub) -> None:

@@ -4,9 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import types
-from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
@@ -15,8 +13,8 @@ import pytest
 from autograder.workspace import folder as workspace
 from autograder.workspace import watch
 from tests.learner import LESSON, RIGHT, SetAnswer
+from tests.waiting import WAIT_S, wait_until
 
-WAIT_S = 240
 # Start a program as a script does in the background: with Ctrl-C ignored.
 DEAF = [
     sys.executable, "-c",
@@ -108,9 +106,9 @@ def test_watch_checks_what_was_saved_and_ends_cleanly(work: Path, path: Path, se
         command = [*DEAF, sys.executable, "-m", "autograder.cli", "watch", "0", "--workspace", str(work)]
         watcher = subprocess.Popen(command, stdout=out, stderr=out)
     try:
-        _wait(lambda: "Watching 1" in log.read_text(encoding="utf-8"))
+        wait_until(lambda: "Watching 1" in log.read_text(encoding="utf-8"))
         set_answer(path, "average_pool", RIGHT)
-        _wait(lambda: "✓ Average the values" in log.read_text(encoding="utf-8"))
+        wait_until(lambda: "✓ Average the values" in log.read_text(encoding="utf-8"))
         watcher.send_signal(signal.SIGINT)
         assert watcher.wait(WAIT_S) == 0
     finally:
@@ -128,20 +126,9 @@ def test_ctrl_c_during_a_check_ends_its_kernel_and_says_so(work: Path, path: Pat
     set_answer(path, "average_pool", source)
     command = [*DEAF, sys.executable, "-m", "autograder.cli", "check", "0", "--workspace", str(work)]
     checker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    _wait(lambda: mark.exists() and mark.read_text() != "")
+    wait_until(lambda: mark.exists() and mark.read_text() != "")
     checker.send_signal(signal.SIGINT)
     _, said = checker.communicate(timeout=WAIT_S)
     assert checker.returncode == 130
     assert said.strip() == "attn: stopped"
-    _wait(lambda: not Path(f"/proc/{mark.read_text()}").exists())
-
-
-def _wait(happened: Callable[[], bool]) -> None:
-    """Wait until it `happened`, however busy the machine is: the limit only ends what hangs."""
-    began = time.monotonic()
-    while time.monotonic() - began < WAIT_S:
-        if happened():
-            print(f"waited {time.monotonic() - began:.1f} of {WAIT_S} s")
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"it did not happen within {WAIT_S} s")
+    wait_until(lambda: not Path(f"/proc/{mark.read_text()}").exists())
