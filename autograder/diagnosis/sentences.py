@@ -852,7 +852,7 @@ ENGLISH: Mapping[str, str] = {
     "overview.workshops.text": "Or a workshop: {titles:list}",
     "overview.next": "Next:",
     "overview.asked": "{title} (in words)",
-    "overview.heads": "| lesson | state | checks passed | in words | points by checks |",
+    "overview.columns": "| lesson | state | checks passed | in words | points by checks |",
     "overview.share": "{part} of {whole}",
     "overview.needs": "needs {labels:list}",
     "overview.minutes": "{count} minutes",

@@ -57,7 +57,7 @@ class Contents:
         lines = [first, ""]
         if any(row.workshop for row in self.rows):
             lines += [say(fact("overview.core_path")), ""]
-        lines += [say(fact("overview.heads")), "|:--|:--|:--|:--|:--|"]
+        lines += [say(fact("overview.columns")), "|:--|:--|:--|:--|:--|"]
         for row in self.rows:
             name = self._name(row)
             passed = say(fact("overview.share", part=self._done(row), whole=len(row.exercises)))
