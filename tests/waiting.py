@@ -26,7 +26,7 @@ def wait_for_server(url: str, server: "subprocess.Popen[Any]", log: Path) -> Non
     """Wait until `url` answers. Fails with the log if the server ends before."""
 
     def answers() -> bool:
-        assert server.poll() is None, log.read_text(encoding="utf-8")
+        assert server.poll() is None, "the server ended"
         with contextlib.suppress(OSError):
             urllib.request.urlopen(url, timeout=20).close()
             return True

@@ -24,7 +24,7 @@ from tests.waiting import WAIT_S, wait_for_server
 pytestmark = [
     pytest.mark.hub,
     pytest.mark.browser,
-    pytest.mark.timeout(WAIT_S),
+    pytest.mark.timeout(2 * WAIT_S),
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning"),  # SQLAlchemy 2.1, about nbgrader's own queries
 ]
 

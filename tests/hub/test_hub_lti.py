@@ -29,7 +29,7 @@ jwt = pytest.importorskip("jwt", reason="no PyJWT: `pip install '.[hub]'`")
 pytest.importorskip("ltiauthenticator", reason="no ltiauthenticator: `pip install '.[hub]'`")
 rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
 
-pytestmark = [pytest.mark.hub, pytest.mark.timeout(WAIT_S)]
+pytestmark = [pytest.mark.hub, pytest.mark.timeout(2 * WAIT_S)]
 
 CLAIM = "https://purl.imsglobal.org/spec/lti/claim/"
 ROLE = "http://purl.imsglobal.org/vocab/lis/v2/"
